@@ -21,7 +21,7 @@
 namespace {
 
 constexpr size_t kArea = size_t{1} << 20;
-constexpr size_t kMargin = 64;  // around what is transferred, and must stay as it was
+constexpr size_t kMargin = 64;  // around the transferred bytes, and must not change
 constexpr uint8_t kUntouched = 0xa5;
 constexpr uint32_t kOutstandingReads = 4;
 constexpr uint32_t kDepth = 64;
@@ -48,7 +48,7 @@ struct Options {
 
 enum class Task : uint32_t { kClear, kFill, kExpect, kReceive, kReceived, kCounter, kCounterIs, kBye };
 
-/// What the server is asked to do with its area.
+/// What the server does with its area.
 struct Command {
   Task task = Task::kBye;
   uint32_t size = 0;
@@ -170,7 +170,7 @@ class Endpoint {
 
   ibv_sge piece(size_t offset, uint32_t size) { return {reinterpret_cast<uint64_t>(at(offset)), size, mr_->lkey}; }
 
-  /// Three pieces of unequal size.
+  /// The area in three pieces of unequal size.
   std::vector<ibv_sge> pieces(uint32_t size) {
     const uint32_t first = size / 3;
     const uint32_t second = size / 7;
@@ -187,7 +187,7 @@ class Endpoint {
     require(ibv_post_recv(qp_, &wr, &bad) == 0, "post a receive");
   }
 
-  /// `shape` has opcode, and what belongs to it.
+  /// `shape` has the opcode and its attributes.
   void post(ibv_send_wr shape, std::span<ibv_sge> list, uint64_t remote_offset = kMargin) {
     shape.sg_list = list.data();
     shape.num_sge = static_cast<int>(list.size());
@@ -341,7 +341,7 @@ class Client {
     end_.expect(size, seed, "READ");
   }
 
-  /// Many small WRITEs at once, and one READ behind them: it must find them all.
+  /// Many small WRITEs at once, and a READ behind them, which must find them all.
   void writes_then_read(uint32_t piece_bytes, uint32_t seed) {
     both_clear();
     constexpr uint32_t kPieces = 32;
@@ -360,7 +360,7 @@ class Client {
     ask({Task::kExpect, size, seed});
   }
 
-  /// Each must have been executed once, in order: what one returns is what the one before it left.
+  /// Each must be executed once, in order: it returns what the one before it left.
   void atomics(uint32_t start) {
     ask({Task::kCounter, 0, start});
     constexpr uint32_t kCount = 48;
@@ -380,7 +380,7 @@ class Client {
     }
     std::array list{end_.piece(kMargin, 8)};
     ibv_send_wr refused = request(IBV_WR_ATOMIC_CMP_AND_SWP);
-    refused.wr.atomic.compare_add = start;  // no longer
+    refused.wr.atomic.compare_add = start;  // that is no longer the value
     end_.post(refused, list);
     end_.complete("atomic");
     ask({Task::kCounterIs, 0, start + kCount});

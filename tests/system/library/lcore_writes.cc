@@ -36,7 +36,7 @@ int fail(const std::string& what) {
   return 1;
 }
 
-/// No two of the writes to one block have the same bytes.
+/// No two writes to a block have the same bytes.
 uint8_t byte_of(uint64_t write, uint32_t at) { return static_cast<uint8_t>(write * 7 + write / 256 * 29 + at); }
 
 class Application final : public EventListener {
@@ -96,7 +96,7 @@ class Application final : public EventListener {
     return 0;
   }
 
-  /// Under an Ownership, as every call to what the engine made.
+  /// Under an Ownership, like every use of the engine's objects.
   void close() {
     const Endpoint::Ownership owner(*endpoint_);
     connection_ = {};
@@ -162,7 +162,7 @@ void read_to_the_end() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // somebody waits for each line
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a reader waits for each line
   const int used = rte_eal_init(argc, argv);
   if (used < 0) return fail("EAL does not start");
   if (argc - used < 2 || argc - used > 3) return fail("usage: lcore_writes EAL-ARGUMENTS -- ADDRESS/PREFIX [SERVER]");
@@ -179,9 +179,10 @@ int main(int argc, char** argv) {
     while (rte_eal_get_lcore_state(lcore) == RUNNING) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     code = rte_eal_wait_lcore(lcore);
     application.close();
-    // net_memif takes the rings away from a peer that may be in the middle of a burst: who is done first stays.
+    // net_memif takes the rings away from a peer that may be in the middle of a burst, so the first one done waits
+    // here.
     if (peer != nullptr && code == 0) read_to_the_end();
   }
-  // No rte_eal_cleanup: that of DPDK 22.11 takes memory away from its own interrupt thread.
+  // No rte_eal_cleanup: in DPDK 22.11 it frees memory that its own interrupt thread uses.
   return code;
 }

@@ -62,7 +62,7 @@ class World {
   Side& far_side() { return far_; }
   uint32_t lost() const { return lost_; }
 
-  /// Time and packets go on until `side` has a completion.
+  /// Advances time and passes packets until `side` has a completion.
   Completion completion_of(Side& side) {
     Completion completion;
     for (int rounds = 0; rounds < 1'000'000; rounds++) {

@@ -40,13 +40,13 @@ bool send(rte_mempool* pool, uint8_t number) {
   char* const data = rte_pktmbuf_append(frame, kFrameBytes);
   if (data == nullptr) return false;
   std::memset(data, 0x40 + number % 64, kFrameBytes);
-  data[0] = data[6] = 2;  // unicast, made here
+  data[0] = data[6] = 2;  // unicast, locally administered
   data[12] = static_cast<char>(0x88);
   data[13] = static_cast<char>(0xb5);
   return rte_eth_tx_burst(kPort, 0, &frame, 1) == 1;
 }
 
-/// The number of frames that were there; frees them.
+/// Frees the received frames and returns their number.
 unsigned take() {
   rte_mbuf* frames[32];
   const uint16_t count = rte_eth_rx_burst(kPort, 0, frames, 32);
@@ -54,7 +54,7 @@ unsigned take() {
   return count;
 }
 
-/// One frame, and the interrupt that tells of it. False: it did not.
+/// Sends one frame, and waits for its interrupt. False when that does not come.
 bool one_round(rte_mempool* pool, unsigned number) {
   if (rte_eth_dev_rx_intr_enable(kPort, 0) != 0) return false;
   rte_epoll_event event{};

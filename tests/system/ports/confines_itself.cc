@@ -30,7 +30,7 @@ void confine(const std::string& how) {
   if (how != "chroot") need(setgroups(0, nullptr) == 0 && setgid(kNobody) == 0 && setuid(kNobody) == 0, "setuid");
 }
 
-/// Each message is answered, so that both sides sleep again and again.
+/// Each message is answered, so both sides sleep again and again.
 void exchange(rdma_cm_id* id, ibv_mr* mr, char* memory, bool first) {
   ibv_wc done{};
   for (int round = 0; round < kRounds; round++) {

@@ -24,7 +24,7 @@ uint32_t send_burst(EndpointImpl& endpoint) {
   for (uint32_t i = 0; i < count; i++) {
     std::memset(frames[i].data, 0, 64);
     std::memset(frames[i].data, 0xff, 6);
-    frames[i].data[12] = 0x88;  // an Ethertype for experiments
+    frames[i].data[12] = 0x88;  // the Ethertype for experiments
     frames[i].data[13] = 0xb5;
     frames[i].bytes = 64 + (i * 331) % 4096;
   }

@@ -19,7 +19,7 @@ inline MemberRecord record_of(const std::string& host, uint8_t number) {
   return card;
 }
 
-/// Two of them are a host.
+/// Every two victims share a host.
 inline MemberRecord card_of_victim(uint32_t number) {
   return record_of(number < 2 ? "one" : "two", static_cast<uint8_t>(1 + number / 2));
 }

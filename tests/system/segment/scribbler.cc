@@ -16,7 +16,7 @@
 
 namespace uroce::segment::test {
 
-/// One membership after the other.
+/// The members that it is, one after the other.
 struct Scribbler::Life {
   Directory directory;
   Membership membership;
@@ -29,7 +29,7 @@ namespace {
 
 constexpr uint32_t kLitterNames = 64;
 
-/// A file that is made and written in one go. What is there already is overwritten.
+/// Makes or overwrites a file, written in one go.
 void write_file(int directory, const std::string& name, const std::string& text) {
   const int fd = openat(directory, name.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
   if (fd < 0) return;
@@ -47,7 +47,7 @@ int memory_file(off_t bytes, int seals) {
   return fd;
 }
 
-/// Any bytes with any descriptors, to somebody's mailbox. Nobody waits.
+/// Sends any bytes with any descriptors to a mailbox, without waiting.
 void send_letter(int fd, int directory, const std::string& mailbox, const void* bytes, size_t length,
                  const std::vector<int>& fds) {
   sockaddr_un address{};
@@ -70,7 +70,7 @@ void send_letter(int fd, int directory, const std::string& mailbox, const void* 
     header->cmsg_len = CMSG_LEN(fds.size() * sizeof(int));
     std::memcpy(CMSG_DATA(header), fds.data(), fds.size() * sizeof(int));
   }
-  if (sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) usleep(20);  // it is full: let somebody read
+  if (sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) usleep(20);  // the mailbox is full: let its owner read
 }
 
 }  // namespace
@@ -91,7 +91,7 @@ bool Scribbler::join(std::string& error) {
   for (uint32_t i = 0; i < Board::kVictims; i++) {
     Contact& contact = life_->contacts[i];
     if (!contact.memory.make("wild-lane", sizeof(LaneMemory), error)) return false;
-    // Whoever is seen first with memory that is good has it looked at; some try with other things before.
+    // The first good memory that a victim gets is the one that it reads; for some victims other letters come before.
     if (below(4) == 0) continue;
     say_hello(i, life_->base.fd(), contact.memory.fd());
   }
@@ -103,7 +103,7 @@ void Scribbler::leave() {
   if (below(2) != 0) {
     life_->membership.leave();
   } else {
-    life_->membership.forget();  // as the kernel does it when a process is killed
+    life_->membership.forget();  // as the kernel does when a process is killed
   }
   life_.reset();
 }
@@ -126,13 +126,13 @@ void Scribbler::scribble_word(void* memory, size_t bytes) {
   std::memcpy(static_cast<uint8_t*>(memory) + at, &word, 8);
 }
 
-/// Where the victim will look next, as far as it says.
+/// Where the victim will look next, according to its own memory.
 uint64_t Scribbler::position_of(const Contact& contact) const {
   const auto* theirs = static_cast<const LaneMemory*>(contact.theirs.data());
   return theirs != nullptr ? theirs->consumed.load(std::memory_order_relaxed) : 0;
 }
 
-/// A mark that the victim believes, in most cases.
+/// A mark that is mostly plausible.
 void Scribbler::scribble_mark(Contact& contact) {
   const uint64_t position = position_of(contact) + below(below(8) != 0 ? 4 : kSlots);
   Slot& slot = contact.own().slots[position % kSlots];
@@ -155,14 +155,14 @@ void Scribbler::scribble_mark(Contact& contact) {
   slot.mark.store(below(16) != 0 ? mark.encode() : random_.next_u64(), std::memory_order_release);
 }
 
-/// How far it has read what the victim sends.
+/// Claims to have read so many of the victim's frames.
 void Scribbler::scribble_progress(Contact& contact) {
   std::atomic<uint64_t>& consumed = contact.own().consumed;
   const uint64_t before = consumed.load(std::memory_order_relaxed);
   consumed.store(below(4) == 0 ? random_.next_u64() : before + below(300) - below(300), std::memory_order_relaxed);
 }
 
-/// Like one of RoCE, for a queue pair of a victim; some of its bytes are others.
+/// Like a RoCE frame for a queue pair of a victim, with some bytes changed.
 void Scribbler::write_frame(uint8_t* bytes, uint32_t length) {
   const uint32_t victim = any_victim();
   const MacAddress mac = card_of_victim(victim).mac;
@@ -187,7 +187,7 @@ void Scribbler::say_hello(uint32_t victim, int base, int lane) {
   life_->mailbox.send(board_.victims[victim].id, letter, {base, lane});
 }
 
-/// Of all kinds that the kernel has, in any number.
+/// Descriptors of all kinds, in any number.
 std::vector<int> Scribbler::bad_descriptors() {
   constexpr int kSizes = F_SEAL_SHRINK | F_SEAL_GROW;
   std::vector<int> fds;
@@ -195,7 +195,7 @@ std::vector<int> Scribbler::bad_descriptors() {
     case 0:
       return {memory_file(4096, kSizes), memory_file(sizeof(LaneMemory), kSizes)};  // too short
     case 1:
-      return {memory_file(sizeof(BaseMemory), 0), memory_file(sizeof(LaneMemory), 0)};  // could be cut off
+      return {memory_file(sizeof(BaseMemory), 0), memory_file(sizeof(LaneMemory), 0)};  // could be truncated
     case 2:
       return {memory_file(sizeof(BaseMemory), F_SEAL_GROW), memory_file(sizeof(LaneMemory), F_SEAL_GROW)};
     case 3: {
@@ -273,7 +273,7 @@ void Scribbler::scribble_card() {
   life_->directory.announce();
 }
 
-/// Things with the names of records and mailboxes, which nobody has locked.
+/// Files named like records and mailboxes, which no member has locked.
 void Scribbler::litter() {
   const int directory = life_->directory.fd();
   const MemberId id = 0xbad0 + below(kLitterNames);

@@ -18,20 +18,20 @@ namespace uroce::segment::test {
 
 class Scribbler {
  public:
-  /// Everything that it does follows from the seed, and from where the victims are.
+  /// All that it does follows from the seed, and from what the victims do.
   Scribbler(const Board& board, const std::string& directory, uint64_t seed, Role role = Role::kProgram);
   ~Scribbler();
   Scribbler(const Scribbler&) = delete;
   Scribbler& operator=(const Scribbler&) = delete;
 
-  /// Becomes a member, and makes contact with the victims. False, with a line in `error`, when that fails.
+  /// Becomes a member and makes contact with the victims. False, with a line in `error`, when that fails.
   bool join(std::string& error);
-  /// The end of this member, as of one that is killed, or in order. What it made in the directory stays.
+  /// Ends this membership, as if killed or in order. Its files in the directory stay.
   void leave();
   void scribble();
 
  private:
-  /// What it shares with a victim.
+  /// The memory shared with a victim.
   struct Contact {
     OwnMemory memory;  // our half of the lane
     PeerMemory theirs;

@@ -36,10 +36,10 @@ using namespace uroce::segment::test;
 using Clock = std::chrono::steady_clock;
 
 constexpr uint32_t kLives = 20;              // members that scribble, one after the other
-constexpr uint32_t kAtATime = 500;           // scribbles until others may have the CPU
-constexpr uint64_t kCalmMessages = 2000;     // of every victim, before anybody scribbles
-constexpr uint64_t kLeastMessages = 40'000;  // of all victims, while somebody scribbles
-/// How many times slower a victim may be: it has more to read, and the machine may be busy with other things.
+constexpr uint32_t kAtATime = 500;           // scribbles before it yields
+constexpr uint64_t kCalmMessages = 2000;     // of every victim, before the scribbling begins
+constexpr uint64_t kLeastMessages = 40'000;  // of all victims, during the scribbling
+/// How many times slower a victim may be: it has more to read, and the machine may be busy otherwise.
 constexpr double kSlower = 10;
 constexpr auto kPatience = std::chrono::seconds(kSanitized ? 120 : 60);
 
@@ -53,7 +53,7 @@ class Run {
   Run(std::string directory, uint64_t scribbles, uint64_t seed)
       : board_(Board::make()), directory_(std::move(directory)), scribbles_(scribbles), seed_(seed) {}
 
-  /// The exit code.
+  /// Returns the exit code.
   int go() {
     for (uint32_t i = 0; i < Board::kVictims; i++) pids_[i] = start_victim(i);
     bool good = wait_until([](const Board::Victim& victim) { return victim.connected.load(); }, "connect");
@@ -63,7 +63,7 @@ class Run {
     board_.phase = Phase::kScribbled;
     good = good && scribble(calm);
     const Done scribbled = since(calm);
-    // All are there still, and whatever was broken has shown by now.
+    // All victims still work, and by now any damage would show.
     uint64_t before[Board::kVictims];
     for (uint32_t i = 0; i < Board::kVictims; i++) before[i] = board_.victims[i].verified;
     good = good && wait_until([&](const Board::Victim& v) { return v.verified >= before[&v - board_.victims] + 100; },
@@ -112,7 +112,7 @@ class Run {
     return true;
   }
 
-  /// As often as was asked for, and for long enough that the victims' pace means something.
+  /// As many scribbles as asked for, and enough for the victims' pace to mean something.
   bool scribble(const Done& calm) {
     Scribbler scribbler(board_, directory_, seed_);
     std::string error;
@@ -146,7 +146,7 @@ class Run {
     return {done.messages - before.messages, done.cpu_us - before.cpu_us};
   }
 
-  /// Also one that hangs. Whoever has something to say has said it by then.
+  /// Those that hang, too. By now all have reported what they had to.
   void end_all() const {
     usleep(200'000);
     for (const pid_t pid : pids_) kill(pid, SIGKILL);
@@ -191,7 +191,7 @@ class Run {
   pid_t pids_[Board::kVictims] = {};
 };
 
-/// The only victim is the switch, which judges for itself how it fares. The exit code.
+/// The only victim is the switch, which checks itself. Returns the exit code.
 int scribble_at(const std::string& path, uint64_t scribbles, uint64_t seed) {
   Board& board = Board::make();
   Directory directory;
@@ -212,7 +212,8 @@ int scribble_at(const std::string& path, uint64_t scribbles, uint64_t seed) {
   return 0;
 }
 
-/// Of one process, which does not confirm that it knows the switch's memory: so the switch keeps a descriptor for each.
+/// Many members of one process, none of which confirms that it knows the switch's memory, so that the switch keeps a
+/// descriptor for each.
 int crowd_at(const std::string& path, unsigned count) {
   struct Member {
     Membership membership;

@@ -17,7 +17,7 @@
 namespace uroce::segment::test {
 namespace {
 
-/// After so long without work one that sleeps does.
+/// A victim that sleeps does so after this long without work.
 constexpr Duration kAwake = microseconds(50);
 
 Duration read_clock(clockid_t clock) {
@@ -26,7 +26,7 @@ Duration read_clock(clockid_t clock) {
   return {int64_t{ts.tv_sec} * 1'000'000'000 + ts.tv_nsec};
 }
 
-/// An Instant of 0 is always in the past.
+/// An Instant of 0 is then always in the past.
 Instant now_is() { return Instant{1'000'000'000} + read_clock(CLOCK_MONOTONIC); }
 
 uint32_t word_of(uint32_t from, uint32_t to, uint32_t message, size_t i) {
@@ -34,7 +34,7 @@ uint32_t word_of(uint32_t from, uint32_t to, uint32_t message, size_t i) {
   return x ^ x >> 15;
 }
 
-/// Short ones, too, which lie in a slot, and those of one packet.
+/// Short messages, which lie in a slot, are among them, and those of one packet.
 uint32_t words_of(uint32_t message) {
   static constexpr uint32_t kWords[] = {3000, 10, 1, 750};
   return kWords[message % std::size(kWords)];
@@ -45,7 +45,7 @@ size_t count_descriptors() {
   return static_cast<size_t>(std::distance(begin(all), end(all)));
 }
 
-/// Of this process's own, in KiB.
+/// This process's own memory, in KiB.
 uint64_t resident_kib() {
   std::ifstream status("/proc/self/status");
   uint64_t kib = 0;
@@ -70,7 +70,7 @@ bool Victim::open(const std::string& directory) {
   options.directory = directory;
   options.record = card_of_victim(number_);
   options.warn = [this](const std::string& line) {
-    // The only lines that a scribbler may cause, and what they say is true.
+    // The only lines that a scribbler may cause, all of which are true.
     const bool true_of_it = line.find("gives memory that cannot be used") != std::string::npos ||
                             line.find("has another version") != std::string::npos;
     if (!true_of_it) complain("the log says: " + line);
@@ -114,7 +114,7 @@ void Victim::connect(uint32_t other) {
   attributes.av.sgid_index = 1;
   attributes.dest_qpn = board_.victims[other].qpn[number_];
   attributes.path_mtu_bytes = 4096;
-  // Against a machine that does something else for a while; only what is lost takes the whole of it.
+  // Long enough for a machine that is busy otherwise; only lost packets wait for it.
   attributes.timeout = 17;
   if (bring_up(*engine_, *partners_[other].qp, attributes, QpState::kRts, now_) != ModifyResult::kOk)
     return complain("a queue pair does not connect");
@@ -188,11 +188,11 @@ void Victim::rest() {
   port_->sleep().disarm();
 }
 
-/// What a scribbler sends must not stay here.
+/// Nothing that a scribbler sends may be kept.
 void Victim::check_resources() {
   static const size_t descriptors = count_descriptors();
   static const uint64_t resident = resident_kib();
-  // Those of a letter that is looked at are there for a moment only; a lane that waits for an answer has one.
+  // Descriptors of a letter are open only while it is read; a lane that waits for an answer has one.
   if (const size_t now = count_descriptors(); now > descriptors + 4)
     complain(std::to_string(now) + " descriptors are open, at first it were " + std::to_string(descriptors));
   if (const uint64_t now = resident_kib(); !kSanitized && now > resident + 16'384)

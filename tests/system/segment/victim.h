@@ -17,10 +17,10 @@ namespace uroce::segment::test {
 
 class Victim final : public QpnBlocks, public Observer {
  public:
-  /// Every other one sleeps when there is nothing to do; the others poll. Two are one host, the other two another.
+  /// Every second one sleeps when there is nothing to do; the others poll. Two share one host, the other two another.
   Victim(Board& board, uint32_t number) : board_(board), me_(board.victims[number]), number_(number) {}
 
-  /// Works until the board says that it is over. Returns what went wrong; empty: nothing.
+  /// Works until the board ends it. Returns an error, or "".
   std::string run(const std::string& directory);
 
  private:
@@ -32,7 +32,7 @@ class Victim final : public QpnBlocks, public Observer {
     uint32_t sent = 0;
     uint32_t received = 0;
     uint32_t key = 0;
-    std::vector<uint32_t> memory;  // kDepth messages to send, and kDepth that are received
+    std::vector<uint32_t> memory;  // kDepth messages to send, and room to receive as many
   };
 
   std::optional<uint32_t> take() override { return port_->take_block(); }
@@ -60,7 +60,7 @@ class Victim final : public QpnBlocks, public Observer {
   CompletionQueue* cq_ = nullptr;
   PdId pd_ = 0;
   Instant now_{0};
-  Instant busy_{0};  // when something happened last
+  Instant busy_{0};  // time of its last work
   Partner partners_[Board::kVictims];
 };
 

@@ -29,7 +29,7 @@ namespace {
 
 constexpr size_t kRegion = 8192;   // for the peers
 constexpr size_t kMargin = 65536;  // before and after it, and not registered
-constexpr size_t kScratch = 8192;  // what is received goes there, and answers
+constexpr size_t kScratch = 8192;  // for received data, and for answers
 constexpr uint8_t kUntouched = 0xa5;
 constexpr uint32_t kReceives = 2;
 constexpr uint32_t kPeerQpn = 0x100000;
@@ -37,7 +37,7 @@ constexpr uint32_t kTheirPsn = 0x100;
 constexpr uint32_t kOurPsn = 0x200;
 constexpr uint32_t kQkey = 0x11111111;
 constexpr int kCompletions = 32768;
-constexpr int kFlushGlobal = 1 << 8;  // IBV_ACCESS_FLUSH_GLOBAL, which headers have since release 45
+constexpr int kFlushGlobal = 1 << 8;  // IBV_ACCESS_FLUSH_GLOBAL, in headers since release 45
 
 void require(bool good, const char* what) {
   if (good) return;

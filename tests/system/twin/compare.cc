@@ -16,7 +16,7 @@ std::string number(const char* name, uint32_t value) {
   return text;
 }
 
-/// A line for the packet at `at` of each, and where their bytes part.
+/// Describes the packet at `at` of each list, and where their bytes first differ.
 std::string first_difference(const std::vector<std::vector<uint8_t>>& simulated,
                              const std::vector<std::vector<uint8_t>>& live) {
   size_t at = 0;

@@ -7,7 +7,7 @@
 
 namespace uroce::twin {
 
-/// Empty when they are the same; otherwise the first difference of each list, in words.
+/// Empty when they are the same; otherwise a text with the first difference of each list.
 std::string compare(const Outcome& simulated, const Outcome& live);
 
 /// "RC_SEND_ONLY psn 0x12 ackreq, payload 7"

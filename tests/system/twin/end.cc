@@ -21,7 +21,7 @@ bool takes_receive(WrOpcode opcode) {
   return opcode == WrOpcode::kSend || opcode == WrOpcode::kSendWithImm || opcode == WrOpcode::kRdmaWriteWithImm;
 }
 
-/// So that every operation has memory of its own, on both sides.
+/// Every operation has memory of its own, on both sides.
 uint32_t room_of(const Op& op) { return (op.bytes + 15) & ~7u; }
 
 void require(bool ok, const char* what) {
@@ -35,7 +35,7 @@ void require(bool ok, const char* what) {
 EngineConfig End::config_of(const Scenario& scenario, bool is_b) {
   EngineConfig config = sim::simple_config(is_b ? 2 : 1);
   config.congestion.algorithm = scenario.congestion;
-  // A probe of selective repeat waits that much beyond two round trips: a third of what a long cable takes.
+  // A probe of selective repeat waits this much longer than two round trips: a third of a long cable's delay.
   if (scenario.cable_us != 0) config.ack_delay = microseconds(2 * scenario.cable_us / 3);
   return config;
 }

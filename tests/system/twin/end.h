@@ -14,8 +14,8 @@
 
 namespace uroce::twin {
 
-/// What a host saw. Frames are whole, Ethernet header to iCRC, in lists of their own for each queue pair and direction:
-/// how those of different queue pairs mix is the machine's business.
+/// What a host saw. Frames are whole, from Ethernet header to iCRC, in separate lists for each queue pair and
+/// direction: how queue pairs interleave depends on the machine.
 struct Seen {
   struct Key {
     bool sent;
@@ -25,24 +25,24 @@ struct Seen {
   std::map<Key, std::vector<std::vector<uint8_t>>> frames;
   std::vector<std::vector<std::string>> completions;  // of each flow
   std::vector<std::vector<uint8_t>> memory;           // of each flow
-  std::string errors;                                 // empty: all work requests were carried out
+  std::string errors;                                 // empty when all work requests succeeded
   uint64_t retransmits = 0;
 };
 
 class End final : private Capture {
  public:
-  /// `config`: the host's addresses are filled in.
+  /// The host's addresses are in it.
   static EngineConfig config_of(const Scenario& scenario, bool is_b);
-  /// Seed of the engine's random numbers: queue pair numbers, keys and UDP ports are the same in both worlds.
+  /// Seed of the engine's random numbers, so that queue pair numbers, keys and UDP ports are the same in both worlds.
   static uint64_t seed_of(bool is_b) { return is_b ? 22 : 11; }
 
   End(Engine& engine, const Scenario& scenario, bool is_b);
   ~End() override;
 
-  /// After both were made: addresses, queue pairs, keys.
+  /// Once both exist: exchanges addresses, queue pairs and keys, and connects.
   static void connect(End& a, End& b, Instant now);
   void start();
-  /// After each turn of the engine. True: something was posted.
+  /// To be called after each turn of the engine. True when it posted something.
   bool work(Instant now);
   bool done() const { return flows_left_ == 0; }
   Seen take_seen();
@@ -76,7 +76,7 @@ class End final : private Capture {
   std::vector<Lane> lanes_;
   size_t flows_left_ = 0;
   uint64_t receives_missed_ = 0;
-  Instant now_{0};  // of the latest work
+  Instant now_{0};  // of the last call of work()
   Seen seen_;
 };
 

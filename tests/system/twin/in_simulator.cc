@@ -8,7 +8,7 @@ namespace {
 
 constexpr Duration kCable = microseconds(2);
 
-/// Where uroce-switch lets the chance of its n-th port begin.
+/// The random numbers that uroce-switch uses for its n-th port.
 SeededRandom chance_of(uint64_t port) { return SeededRandom(kCableSeed + port * 0xD1342543DE82EF95u); }
 
 sim::LinkConfig link_of(const Scenario& scenario, bool from_b) {

@@ -17,7 +17,7 @@ namespace uroce::twin {
 
 namespace {
 
-constexpr Duration kQuiet = milliseconds(3);  // after the end: nothing more is to come
+constexpr Duration kQuiet = milliseconds(3);  // after the end, during which nothing more may come
 
 EngineMutex g_lock;
 
@@ -45,12 +45,12 @@ std::unique_ptr<segment::SegmentPort> plug_in(const SwitchSign& sign, unsigned n
   return segment::SegmentPort::join(options, error);
 }
 
-/// Time of this world, which no clock makes: it goes on by a little with each turn, as frames need time to travel, and
-/// where nothing happens up to the next deadline. So no machine is too slow for it, and each run is the same.
+/// Time of this world, which no clock makes: it advances a little with each turn, since frames take time to travel, and
+/// when nothing happens, up to the next deadline. So no machine is too slow for it, and every run is the same.
 class WorldClock {
  public:
   Instant now() const { return now_; }
-  /// `next`: when there is something to do.
+  /// `next` is the next deadline.
   void turn_over(bool busy, Instant next) {
     now_ = now_ + kTurn;
     if (!busy) now_ = std::clamp(next, now_, now_ + kIdleMost);
@@ -58,8 +58,8 @@ class WorldClock {
 
  private:
   static constexpr Duration kTurn = microseconds(1);
-  static constexpr Duration kIdleMost = microseconds(50);  // so often ports look for each other
-  Instant now_ = Instant{0} + milliseconds(60'000);  // the switch's faults begin when it starts, by a clock of its own
+  static constexpr Duration kIdleMost = microseconds(50);  // ports look for each other this often
+  Instant now_ = Instant{0} + milliseconds(60'000);  // the switch's faults count from its start, by their own clock
 };
 
 /// An engine on a port.
@@ -70,10 +70,10 @@ struct LiveHost {
         engine(End::config_of(scenario, is_b), *port, random, observer),
         end(engine, scenario, is_b) {}
 
-  /// Until it has nothing more to do. Whether it did anything.
+  /// Makes turns until the engine has nothing more to do. Whether it did anything.
   bool turn(Instant now) {
     port->on_turn(now);
-    if (!plugged_in) return false;  // nothing is sent to nobody: every frame counts for the cable's chance
+    if (!plugged_in) return false;  // every frame sent counts for the cable's random numbers
     bool busy = false;
     for (bool more = true; more; busy = busy || more) {
       more = engine.turn(now) != 0;
@@ -182,7 +182,7 @@ class Lab {
   std::array<std::unique_ptr<LiveHost>, 2> hosts_;
 };
 
-/// Once for all scenarios.
+/// Starts DPDK once for all scenarios.
 bool start_dpdk(std::string& error) {
   static const std::string directory = "/tmp/uroce-twin-" + std::to_string(getpid());
   static const int at_exit = std::atexit([] {

@@ -12,7 +12,7 @@ Op read(uint32_t bytes) { return {WrOpcode::kRdmaRead, bytes}; }
 Op add() { return {WrOpcode::kFetchAdd}; }
 Op swap() { return {WrOpcode::kCompareSwap}; }
 
-/// Every operation with every size at and around the borders of packets, each alone.
+/// Every operation with every size at and around packet boundaries, one at a time.
 std::vector<Round> each_size(uint32_t mtu) {
   std::vector<Round> rounds{{add()}, {swap()}};
   for (const uint32_t bytes : {0u, 1u, 3u, mtu - 1, mtu, mtu + 1, 2 * mtu, 3 * mtu - 2, 9 * mtu + 5}) {
@@ -47,12 +47,12 @@ Scenario pipelines() {
   return s;
 }
 
-// Where it is measured round trips that decide when something is sent again, they have to be alike: a cable that is
-// much longer than the machine is slow.
+// Where measured round trips decide when to retransmit, these must be alike in both worlds: a cable whose delay is much
+// longer than the machine's.
 constexpr unsigned kLongCable_us = 500;
 
-/// Each kind of packet lost, once and twice, at the beginning of a message, inside and at its end; alone, together and
-/// where only a timer helps. PSNs say which flow is meant: see the comments for the rounds.
+/// Each kind of packet is lost, once and twice, at the beginning, inside and at the end of a message; alone, several
+/// together, and where only a timer helps. PSNs tell the flow: see the comments at the rounds.
 Scenario losses(LossRecovery recovery) {
   Scenario s;
   s.name = "go-back-N: exact losses";
@@ -89,7 +89,7 @@ Scenario losses(LossRecovery recovery) {
   return s;
 }
 
-/// The switch's and the simulator's chance is the same.
+/// The switch and the simulator use the same random numbers.
 Scenario chance(LossRecovery recovery) {
   const bool selective = recovery == LossRecovery::kSelective;
   Scenario s;

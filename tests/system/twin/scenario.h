@@ -13,19 +13,19 @@ namespace uroce::twin {
 struct Op {
   WrOpcode opcode;
   uint32_t bytes = 8;
-  uint8_t flags = 0;  // SendFlags, beside kSendSignaled
+  uint8_t flags = 0;  // SendFlags besides kSendSignaled
 };
 
-/// Posted at once; the next round follows when all of it has completed.
+/// Posted together; the next round follows when all have completed.
 using Round = std::vector<Op>;
 
-/// A reliable queue pair, one end of which asks.
+/// A reliable queue pair, one end of which sends requests.
 struct Flow {
   std::vector<Round> rounds;
   bool from_b = false;
   uint32_t mtu = 1024;
   LossRecovery recovery = LossRecovery::kGoBackN;
-  bool late_receives = false;  // the other end posts a receive when one was missing, and not before
+  bool late_receives = false;  // the other end posts a receive only after one was missing
   bool ipv6 = false;
 };
 
@@ -34,14 +34,14 @@ struct Scenario {
   std::vector<Flow> flows;
   std::string faults_from_a;  // as in fabric/impairments.h
   std::string faults_from_b;
-  unsigned cable_us = 0;  // delay of the cable in each direction, beside what the world adds
+  unsigned cable_us = 0;  // of the cable in each direction, besides that of the world
   CongestionAlgorithm congestion = CongestionAlgorithm::kNone;
 };
 
 /// The faults of one direction and the cable's delay.
 std::string impairments(const Scenario& scenario, bool from_b);
 
-/// What the test runs. PSNs of flow n begin at first_psn(n) in either direction.
+/// All scenarios of the test. PSNs of flow n begin at first_psn(n) in either direction.
 std::vector<Scenario> all_scenarios();
 constexpr uint32_t first_psn(size_t flow) { return flow == 0 ? 0xFFFFFA : static_cast<uint32_t>(flow) * 0x1000; }
 

@@ -9,7 +9,7 @@
 
 namespace uroce::twin {
 
-// For people who read a failure.
+// For readers of a failure.
 void PrintTo(const Scenario& scenario, std::ostream* out) { *out << scenario.name; }
 
 namespace {
@@ -52,7 +52,7 @@ TEST_P(Twin, HasTheSamePackets) {
     for (const Seen& seen : *outcome) EXPECT_EQ(seen.errors, "");
   }
   EXPECT_EQ(compare(simulated, live), "");
-  // It has happened what the scenario is for.
+  // The scenario did what it is for.
   const uint64_t again = simulated[0].retransmits + simulated[1].retransmits;
   const auto loses = [](const std::string& faults) {
     return faults.find("drop") != std::string::npos || faults.find("loss") != std::string::npos;
@@ -68,7 +68,7 @@ TEST_P(Twin, HasTheSamePackets) {
 INSTANTIATE_TEST_SUITE_P(Scenarios, Twin, testing::ValuesIn(all_scenarios()),
                          [](const auto& row) { return "Nr" + std::to_string(row.index); });
 
-/// Something small is otherwise in one of the worlds.
+/// One of the two worlds differs in something small.
 TEST(PlantedDifference, IsFound) {
   const Scenario original{
       .name = "planted",
@@ -96,7 +96,7 @@ TEST(PlantedDifference, IsFound) {
   }
 }
 
-/// Any one byte, anywhere.
+/// Any one byte, in any frame.
 TEST(PlantedDifference, OfOneByteIsFound) {
   const Scenario small{.name = "small",
                        .flows = {{.rounds = {{{WrOpcode::kRdmaWrite, 300}, {WrOpcode::kFetchAdd}}}, .mtu = 256}},

@@ -177,7 +177,7 @@ TEST_F(ArgumentsTest, OfRegionsAndWindows) {
       ibv_mw_bind request{};
       request.bind_info = info;
       const int error = ibv_bind_mw(left_.get(), mw, &request);
-      if (error != 0) errno = error;  // an inline function of the header refuses some, and leaves errno alone
+      if (error != 0) errno = error;  // inline functions of the header refuse some, and do not set errno
       return error;
     };
   };
@@ -273,7 +273,7 @@ TEST_F(ArgumentsTest, OfAddressHandles) {
                             {"nowhere", EINVAL, with([](auto& a) { a.grh.dgid = {}; })}});
 }
 
-/// Everything that another object uses, in the wrong order: busy, and as it was.
+/// Destroying an object that another one uses fails with EBUSY, and changes nothing.
 TEST_F(ArgumentsTest, OfTheOrderOfDestruction) {
   ibv_td_init_attr td_attr{};
   ibv_td* td = ibv_alloc_td(device(), &td_attr);
@@ -313,7 +313,7 @@ TEST_F(ArgumentsTest, OfTheOrderOfDestruction) {
   EXPECT_EQ(ibv_dealloc_td(td), 0);
 }
 
-/// A device may be closed with all that is in it.
+/// A device may be closed while objects exist in it.
 TEST_F(ArgumentsTest, OfClosingWithEverythingAlive) {
   ibv_context* context = ibv_open_device(device()->device);
   ibv_pd* pd = ibv_alloc_pd(context);

@@ -106,7 +106,7 @@ void User::post_recv() {
   }
 }
 
-/// From RESET to RTS: a pair, or one that talks to itself.
+/// From RESET to RTS: a pair, or a queue pair connected to itself.
 void User::bring_up() {
   auto* qp = world_.handle<ibv_qp>(Kind::kQp);
   auto* peer = world_.handle<ibv_qp>(Kind::kQp);
@@ -252,7 +252,7 @@ void User::bind() {
   Object* region = world_.any(Kind::kMr);
   if (qp == nullptr || mw == nullptr || region == nullptr || mw->type != IBV_MW_TYPE_1) return;
   auto* mr = static_cast<ibv_mr*>(region->handle);
-  if (mr->pd != mw->pd) return;  // the inline function refuses it, and leaves errno alone
+  if (mr->pd != mw->pd) return;  // the inline function refuses it, and does not set errno
   ibv_mw_bind request{};
   request.send_flags = IBV_SEND_SIGNALED;
   request.bind_info = {mr, region->base, random_.below(200), static_cast<unsigned>(random_.below(64))};
@@ -294,7 +294,7 @@ void User::import() {
   judge_.number("ibv_close_device", ibv_close_device(context));
 }
 
-/// What waits is taken and acknowledged, so that nothing that is destroyed waits for it.
+/// Takes and acknowledges all events, so that none delays a destruction.
 void User::take_events() {
   ibv_async_event event;
   while (ibv_get_async_event(world_.context(), &event) == 0) ibv_ack_async_event(&event);

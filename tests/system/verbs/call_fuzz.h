@@ -31,12 +31,12 @@ struct Object {
 
 using fuzz::Random;
 
-/// Looks at what calls return, and counts what is wrong.
+/// Checks what calls return, and counts problems.
 class Judge {
  public:
   /// To be called before a call.
   static void begin() { errno = 0; }
-  /// Returns what the call returned: 0, or an error's number.
+  /// Returns 0 or the errno of the call.
   int number(const char* call, int result);
   template <typename T>
   T* pointer(const char* call, T* result) {
@@ -44,10 +44,10 @@ class Judge {
     count(call, result != nullptr);
     return result;
   }
-  /// Completions, which tell whether anything was sent at all.
+  /// Completions, which show whether anything was sent at all.
   void completed(bool success) { count(success ? "(completion)" : "(completion in error)", true); }
   void problem(const char* call, const char* what, int value);
-  /// Prints how often each call succeeded and failed. One that never succeeded is a problem: nothing was tried then.
+  /// Prints how often each call succeeded and failed. A call that never succeeded is a problem: it was not tested.
   void sum_up();
   uint64_t calls() const { return calls_; }
   uint64_t problems() const { return problems_; }
@@ -70,7 +70,7 @@ class Judge {
   std::map<std::string, Outcomes> outcomes_;
 };
 
-/// What there is, and who uses whom.
+/// The objects, and which of them use which.
 class World {
  public:
   static constexpr size_t kObjectsMax = 150;
@@ -83,7 +83,7 @@ class World {
   size_t size() const { return objects_.size(); }
   uint64_t arena() { return reinterpret_cast<uint64_t>(arena_.data()); }
 
-  /// One of that kind; null when there is none, or now and then.
+  /// An object of that kind; null when there is none, and sometimes otherwise.
   Object* any(Kind kind);
   template <typename T>
   T* handle(Kind kind) {
@@ -94,13 +94,13 @@ class World {
   Object* any_domain() { return random_.one_in(3) ? any(Kind::kParent) : any(Kind::kPd); }
 
   void make(Kind kind);
-  /// Destroys one, if nobody uses it.
+  /// Destroys one that no other uses.
   void destroy_one() {
     if (!objects_.empty()) destroy(random_.below(objects_.size()));
   }
-  /// In whatever order works.
+  /// Destroys all, in any order that works.
   void destroy_all();
-  /// The region is another domain's now.
+  /// Notes that the region now belongs to this domain.
   void move_to(Object& region, Object* domain);
 
  private:

@@ -36,12 +36,13 @@ class ChannelTest : public PairTest {
     wr.send_flags = flags;
     ASSERT_EQ(post_send(sender_.get(), wr, a_.sge(0, 8)), 0);
   }
-  /// SENDs that this device has received. No call that drives it, so that its thread does.
+  /// SENDs that this device has received. A call that does not drive the device, so that its thread has to.
   static long arrived() {
     long sends = -1;
     std::ifstream("/sys/class/infiniband/uroce0/ports/1/hw_counters/rx_sends") >> sends;
     return sends;
   }
+  /// The next event must be of `expected`.
   static void wait_for_arrivals(long sends) {
     for (int ms = 0; arrived() < sends && ms < kPatience_ms; ms++) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -88,7 +89,7 @@ TEST_F(ChannelTest, OneEventForOneArming) {
   ibv_ack_cq_events(events_cq_.get(), 1);
 }
 
-// UCX polls until the queue is empty, arms it and sleeps; what came between the two must wake it.
+// UCX polls until the queue is empty, arms it and sleeps; a completion that came in between must wake it.
 TEST_F(ChannelTest, WhatCameBeforeTheArmingWakes) {
   const long before = arrived();
   send();
@@ -98,12 +99,12 @@ TEST_F(ChannelTest, WhatCameBeforeTheArmingWakes) {
   ASSERT_TRUE(readable(0));
   take_event();
   ASSERT_EQ(ibv_req_notify_cq(events_cq_.get(), 0), 0);
-  EXPECT_FALSE(readable(20));  // the program was told
+  EXPECT_FALSE(readable(20));  // the program was told already
   poll(events_cq_.get(), 1);
   ibv_ack_cq_events(events_cq_.get(), 1);
 }
 
-// ibv_rc_pingpong -t -e polls no more than two after each event, and takes an event without a completion for an error.
+// ibv_rc_pingpong -t -e polls two completions at most after each event, and takes an event without one for an error.
 TEST_F(ChannelTest, NoEventFindsAnEmptyQueue) {
   const long before = arrived();
   ASSERT_EQ(ibv_req_notify_cq(events_cq_.get(), 0), 0);
@@ -111,7 +112,7 @@ TEST_F(ChannelTest, NoEventFindsAnEmptyQueue) {
   ASSERT_TRUE(readable(kPatience_ms));
   send();
   wait_for_arrivals(before + 2);
-  take_event();  // for the first; the second is there too
+  take_event();  // raised by the first completion, while the second is there, too
   ASSERT_EQ(ibv_req_notify_cq(events_cq_.get(), 0), 0);
   poll(events_cq_.get(), 2);
   EXPECT_FALSE(readable(20));
@@ -141,7 +142,7 @@ TEST_F(ChannelTest, WhoSleepsCanBeCancelled) {
   pthread_cancel(sleeping.native_handle());
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   send();
-  take_event();  // left for the next to come
+  take_event();  // left for the next thread that asks
   sleeping.join();
   EXPECT_FALSE(came_back);
   ibv_ack_cq_events(events_cq_.get(), 1);
@@ -170,8 +171,9 @@ TEST_F(ChannelTest, EventStaysWhenAPollOvertakesIt) {
   ibv_ack_cq_events(events_cq_.get(), 1);
 }
 
-// What ib_send_lat -e meets when the acknowledgement of its send is lost and the peer's answer is there first: it takes
-// the event of its receives for that of its send, goes on without the send's completion, and has no slot for the next.
+// What ib_send_lat -e meets when the acknowledgement of its send is lost and the peer's answer comes first: it takes
+// the event of its receives for that of its send, goes on without the send's completion, and has no slot for the next
+// one.
 TEST_F(ChannelTest, TwoQueuesHaveTheirEventsInOrder) {
   Owned<ibv_cq> sends{ibv_create_cq(device(), 16, nullptr, channel_.get(), 0)};
   Owned<ibv_cq> receives{ibv_create_cq(device(), 16, nullptr, channel_.get(), 0)};
@@ -202,7 +204,7 @@ TEST_F(ChannelTest, TwoQueuesHaveTheirEventsInOrder) {
   EXPECT_FALSE(readable(20));
 }
 
-/// A queue that has told much is not heard alone: whoever waits behind it is next.
+/// Queues with many events must not starve others: they take turns.
 TEST_F(ChannelTest, QueuesTakeTurns) {
   const Owned<ibv_cq> other(ibv_create_cq(device(), 16, nullptr, channel_.get(), 0));
   const Owned<ibv_qp> program = make_qp(pd_.get(), other.get(), other.get(), {});

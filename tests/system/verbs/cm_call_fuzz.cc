@@ -46,8 +46,8 @@ Endpoint* Caller::find(const rdma_cm_id* id) {
 
 bool Caller::sane(const char* call, int result, const rdma_cm_id* id) {
   if (result != 0 && result != -1) judge_.problem(call, "returned something else", result);
-  // A call that waits gives the status of its event, with either sign. That of SIDR is no errno, and neither is -1,
-  // with which librdmacm says itself that it could not take the queue pair along.
+  // A call that waits returns the status of its event, with either sign. SIDR's is no errno, and neither is -1, which
+  // librdmacm returns itself when it could not change the queue pair.
   const bool of_event =
       id != nullptr && id->event != nullptr && id->event->status != 0 && std::abs(id->event->status) == std::abs(errno);
   const int error = result == 0 ? 0 : errno < 0 || of_event ? ECONNREFUSED : errno;
@@ -135,7 +135,7 @@ void Caller::acknowledge() {
   taken_.erase(taken_.begin() + static_cast<ptrdiff_t>(index));
 }
 
-/// Ending an id waits for that.
+/// Destroying an id waits for the acknowledgement of its events.
 void Caller::acknowledge_all(const rdma_cm_id* owner) {
   std::erase_if(taken_, [&](const Taken& one) { return one.owner == owner && rdma_ack_cm_event(one.event) == 0; });
 }
@@ -184,7 +184,7 @@ void Caller::migrate() {
   if (channel == nullptr) endpoint->stage = Stage::kUnknown;
 }
 
-/// A channel ends after its ids and their events.
+/// A channel is destroyed after its ids and their events.
 void Caller::renew_channel() {
   const size_t index = random_.below(channels_.size());
   for (size_t i = endpoints_.size(); i-- != 0;) {

@@ -28,7 +28,7 @@ struct Endpoint {
 
 struct Taken {
   rdma_cm_event* event;
-  rdma_cm_id* owner;  // who waits for its acknowledgement
+  rdma_cm_id* owner;  // the id that waits for the acknowledgement
 };
 
 class Caller {
@@ -44,10 +44,9 @@ class Caller {
   Endpoint* any_in(Stage stage);
   Endpoint* find(const rdma_cm_id* id);
   sockaddr_in some_address(bool datagram);
-  /// Of a call that returned -1 or 0.
-  /// `id`: of a call that waits for an event of it.
+  /// Checks a call that returned -1 or 0. `id`: the one for whose event the call waits.
   bool sane(const char* call, int result, const rdma_cm_id* id = nullptr);
-  /// Of a call whose success the model knows.
+  /// Checks a call whose success the model knows.
   void predicted(const char* call, int result, bool succeeds);
   Endpoint& add(rdma_cm_id* id, bool has_channel, Stage stage);
 

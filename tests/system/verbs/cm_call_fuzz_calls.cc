@@ -21,7 +21,7 @@ sockaddr_in address_of(uint32_t address, uint16_t port) {
 
 }  // namespace
 
-/// Of a listener, mostly.
+/// Mostly that of a listener.
 sockaddr_in Caller::some_address(bool datagram) {
   const Endpoint* const listener = any_in(Stage::kListen);
   const bool fits = listener != nullptr && listener->datagram == datagram && !random_.one_in(10);
@@ -180,7 +180,7 @@ void Caller::join() {
   Judge::begin("rdma_join_multicast");
   const int result = random_.one_in(2) ? rdma_join_multicast(endpoint->id, as_sockaddr(group), this)
                                        : rdma_join_multicast_ex(endpoint->id, &attr, this);
-  // Of an id whose calls wait, the group is joined though its event has not come.
+  // When the calls of the id wait, the group is joined even if its event has not come.
   const bool waits = result != 0 && errno == EAGAIN && !endpoint->has_channel;
   if (sane("rdma_join_multicast", result) && !in_time) judge_.problem("rdma_join_multicast", "not now", 0);
   if (result == 0 || waits) endpoint->groups.push_back(group);
@@ -197,7 +197,7 @@ void Caller::leave() {
   const auto found = std::find_if(endpoint->groups.begin(), endpoint->groups.end(),
                                   [&](const sockaddr_in& one) { return one.sin_addr.s_addr == group.sin_addr.s_addr; });
   acknowledge_all(endpoint->id);
-  // Whose calls wait, keeps the last event until the next call.
+  // An id whose calls wait keeps the last event until the next call.
   if (!endpoint->has_channel && endpoint->id->event != nullptr) return;
   Judge::begin("rdma_leave_multicast");
   const int result = rdma_leave_multicast(endpoint->id, as_sockaddr(group));
@@ -254,7 +254,7 @@ void Caller::get_request() {
   sane("(rdma_get_request)", result, endpoint->id);
   if (result != 0) return;
   if (endpoint->has_channel) judge_.problem("rdma_get_request", "of an id that does not wait", 0);
-  // Its event is the listener's, and has to be acknowledged before that ends.
+  // Its event belongs to the listener, and must be acknowledged before that is destroyed.
   taken_.push_back({std::exchange(id->event, nullptr), endpoint->id});
   add(id, false, Stage::kUnknown);
 }

@@ -81,7 +81,7 @@ void Fuzzer::bind(Id& id, const sockaddr_in& address) {
   const bool own = host != kStranger;
   const bool any_port = address.sin_port == 0;
   const int taken = own && !any_port ? EADDRINUSE : 0;
-  const int clashes = own && any_port ? 0 : EADDRNOTAVAIL;  // two ids of a port, one of them with any address
+  const int clashes = own && any_port ? 0 : EADDRNOTAVAIL;  // two ids with one port, one of which has any address
   if (!outcome("bind", sent, {own ? 0 : EADDRNOTAVAIL, own ? taken : EADDRNOTAVAIL, clashes})) return;
   id.phase = Phase::kBound;
   id.has_device = host != INADDR_ANY;
@@ -107,11 +107,11 @@ void Fuzzer::resolve(Id& id, const sockaddr_in& to, uint32_t timeout_ms) {
   const Sent sent = send("resolve address", *id.file, RDMA_USER_CM_CMD_RESOLVE_ADDR, body);
   if (sent.judged) return;
   const bool may = id.phase == Phase::kIdle || id.phase == Phase::kBound;
-  // What nobody answers for may have gone wrong already.
+  // An address without a host may have failed already.
   const bool may_again = id.phase == Phase::kResolving && id.stranger;
   if (wrong || !(may || may_again)) return void(outcome("resolve address", sent, {EINVAL}));
   const bool stranger = to.sin_addr.s_addr == htonl(kStranger);
-  if (id.phase == Phase::kIdle) id.phase = Phase::kBound;  // also if there is no way
+  if (id.phase == Phase::kIdle) id.phase = Phase::kBound;  // even without a route
   if (!outcome("resolve address", sent, {0, stranger ? ENETUNREACH : 0, may_again ? EINVAL : 0})) return;
   id.stranger |= stranger;
   id.phase = Phase::kResolving;
@@ -139,9 +139,9 @@ void Fuzzer::listen() {
   if (id == nullptr) return;
   const auto backlog = static_cast<uint32_t>(random_.one_in(4) ? random_.bits() : random_.below(5));
   const Sent sent = send("listen", *id->file, RDMA_USER_CM_CMD_LISTEN, rdma_ucm_listen{id->number, backlog});
-  const bool may_again = id->phase == Phase::kResolving && id->stranger;  // what nobody answers for may have gone wrong
+  const bool may_again = id->phase == Phase::kResolving && id->stranger;  // an address without a host may have failed
   const bool may = id->phase == Phase::kIdle || id->phase == Phase::kBound || may_again;
-  // The port may be another's who shares it.
+  // The port may belong to another id that shares it.
   const int refused = may_again || !may ? EINVAL : 0;
   if (!outcome("listen", sent, {may ? 0 : EINVAL, may ? EADDRINUSE : EINVAL, refused})) return;
   id->phase = Phase::kListen;
@@ -167,7 +167,7 @@ void Fuzzer::connect(Id& id, uint8_t data_bytes) {
   body.conn_param.retry_count = static_cast<uint8_t>(random_.bits());
   std::memcpy(body.conn_param.private_data, &id.uid, sizeof id.uid);
   const Sent sent = send("connect", *id.file, RDMA_USER_CM_CMD_CONNECT, body);
-  const uint8_t room = id.datagram ? 180 : 56;  // 92 and 216, but for the addresses
+  const uint8_t room = id.datagram ? 180 : 56;  // 92 and 216, less the addresses
   const bool may = id.phase == Phase::kRouteResolved && body.conn_param.valid != 0 && data_bytes <= room;
   if (!outcome("connect", sent, {may ? 0 : EINVAL})) return;
   id.phase = Phase::kConnect;
@@ -200,7 +200,7 @@ void Fuzzer::accept(Id& id, uint8_t data_bytes, bool has_parameters) {
     must_fail = !id.fresh || !right;
     must_succeed = !must_fail && peer_waits;
   } else if (has_parameters && !id.datagram) {
-    must_fail = true;  // it has asked itself
+    must_fail = true;  // it is the active side
   }
   const bool done = outcome("accept", sent, {must_fail ? EINVAL : 0, must_succeed ? 0 : EINVAL});
   // "In the case of error, a reject message is sent to the remote side."
@@ -232,7 +232,7 @@ void Fuzzer::disconnect() {
   Id* const id = random_.one_in(3) ? any() : any_in(Phase::kConnect);
   if (id == nullptr || (id->phase == Phase::kConnect && !random_.one_in(3))) return;
   const Sent sent = send("disconnect", *id->file, RDMA_USER_CM_CMD_DISCONNECT, rdma_ucm_disconnect{id->number});
-  const int without = id->phase == Phase::kListen ? 0 : EINVAL;  // the kernel's listeners have something to end
+  const int without = id->phase == Phase::kListen ? 0 : EINVAL;  // the kernel allows it on listeners
   if (outcome("disconnect", sent, {id->has_connection ? 0 : EINVAL, id->has_connection ? 0 : without})) disturb(*id);
 }
 

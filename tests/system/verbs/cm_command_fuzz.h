@@ -16,7 +16,7 @@
 
 namespace cm_fuzz {
 
-/// rdma_cm_event_type; <rdma/rdma_cma.h> does not go together with <rdma/rdma_user_cm.h>.
+/// rdma_cm_event_type; <rdma/rdma_cma.h> cannot be included along with <rdma/rdma_user_cm.h>.
 enum EventType : uint32_t {
   kEventAddrResolved = 0,
   kEventAddrError = 1,
@@ -57,12 +57,12 @@ struct Id {
   uint32_t taken = 0;           // events
   uint32_t owed_addresses = 0;  // answers that have not been taken yet
   uint32_t owed_routes = 0;
-  uint64_t written = 0;    // events that the program wrote, each with its number
-  uint64_t read = 0;       // and took
+  uint64_t written = 0;    // events that the program wrote, numbered
+  uint64_t read = 0;       // of those, events that it took
   uint64_t peer_uid = 0;   // of a request: its sender
   bool fresh = false;      // of a request: neither accepted nor rejected
-  bool disturbed = false;  // the program ended, or tried to end, what this id had
-  bool stranger = false;   // was to be resolved to an address that nobody has
+  bool disturbed = false;  // the program ended, or tried to end, the connection
+  bool stranger = false;   // was to be resolved to an address that no host has
 };
 
 struct Group {
@@ -72,36 +72,36 @@ struct Group {
   uint32_t taken = 0;
 };
 
-/// What came of a command.
+/// The outcome of a command.
 struct Sent {
   int error;
-  bool judged;        // its form was wrong, and that has been looked at
-  bool bad_response;  // all is well, but the reply has nowhere to go
+  bool judged;        // it was malformed, and its error has been checked
+  bool bad_response;  // it is valid, but its reply cannot be written
 };
 
 class Fuzzer {
  public:
   Fuzzer(Random& random, Judge& judge);
   void step();
-  /// Takes what is left, and ends everything, some ids by closing their channel.
+  /// Takes what is left, and destroys everything, some ids by closing their channel.
   void finish();
 
  private:
   static constexpr size_t kIdsMax = 40;
   static constexpr size_t kFiles = 3;
 
-  // Which objects.
+  // Choice of objects.
   Id* any();
   Id* any_in(Phase phase);
   Id* find(uint64_t uid);
   uint16_t some_port(bool datagram);
   sockaddr_in some_address();
 
-  // One command, cm_command_fuzz_world.cc.
+  // Sending a command, cm_command_fuzz_world.cc.
   int write_command(const File& file, uint32_t command, const void* body, size_t in, size_t out);
   template <typename Body>
   Sent send(const char* call, const File& file, uint32_t command, Body body, size_t reply_bytes = 0);
-  /// Whether it was carried out, which includes that only its reply was lost.
+  /// Whether it was carried out, even if its reply was lost.
   bool outcome(const char* call, const Sent& sent, std::initializer_list<int> allowed);
   template <typename Reply>
   const Reply& reply() const {
@@ -135,7 +135,7 @@ class Fuzzer {
   void resolve_service();
   void garbage();
   void reopen();
-  /// Drives some id one step nearer to a connection.
+  /// Takes a random id one step nearer to a connection.
   void forward();
 
   void bind(Id& id, const sockaddr_in& address);
@@ -155,10 +155,10 @@ class Fuzzer {
   alignas(8) uint8_t reply_[1024];
 };
 
-/// Draws whether something is wrong with the form of the command, and if so what.
+/// Sends the command, with a random error in its form now and then.
 template <typename Body>
 Sent Fuzzer::send(const char* call, const File& file, uint32_t command, Body body, size_t reply_bytes) {
-  constexpr uint32_t kNobody = 0x7fff0000;  // no id gets as far
+  constexpr uint32_t kNobody = 0x7fff0000;  // no id gets this number
   constexpr bool has_id = requires { body.id; };
   constexpr bool has_response = requires { body.response; };
   if constexpr (has_response) body.response = reinterpret_cast<uint64_t>(reply_);
@@ -174,7 +174,7 @@ Sent Fuzzer::send(const char* call, const File& file, uint32_t command, Body bod
   }
   if constexpr (has_id) {
     const uint32_t id = std::exchange(body.id, what == 2 ? kNobody + body.id : body.id);
-    // That it does not exist is asked after some attributes, and before others.
+    // Some attributes are checked before the id's existence, others after it.
     if (what == 2) return judged(write_command(file, command, &body, sizeof body, reply_bytes), {ENOENT, EINVAL});
     body.id = id;
   }

@@ -32,7 +32,7 @@ void Fuzzer::set_option() {
   const auto bytes = static_cast<uint32_t>(random_.one_in(10) ? random_.below(9) : right);
   const bool bad = random_.one_in(20);
   const uint64_t where = bad ? 4096 - 8 : reinterpret_cast<uint64_t>(value);
-  // A port that is shared makes what others may expect of binding too long a list.
+  // With shared ports, the list of what binding may return would be too long.
   if (level == RDMA_OPTION_ID && name == RDMA_OPTION_ID_REUSEADDR && bytes == 4) return;
   const Sent sent = send("set option", *id->file, RDMA_USER_CM_CMD_SET_OPTION,
                          rdma_ucm_set_option{where, id->number, level, name, bytes});
@@ -50,7 +50,7 @@ void Fuzzer::set_option() {
     outcome("set option", sent, {0});
   } else if (name == RDMA_OPTION_ID_AFONLY) {
     const bool may = id->phase == Phase::kIdle || id->phase == Phase::kBound;
-    const bool may_again = id->phase == Phase::kResolving && id->stranger;  // it may have gone wrong already
+    const bool may_again = id->phase == Phase::kResolving && id->stranger;  // it may have failed already
     outcome("set option", sent, {may ? 0 : EINVAL, may || may_again ? 0 : EINVAL});
   } else {
     outcome("set option", sent, {!id->datagram && value[0] <= 31 ? 0 : EINVAL});
@@ -130,7 +130,7 @@ void Fuzzer::query() {
     outcome("query route", sent, {0});
     return;
   }
-  // Of a question that is none, nobody says how much room its answer needs.
+  // The size of an answer to an unknown question is not defined.
   const Sent sent = send("query", *id->file, RDMA_USER_CM_CMD_QUERY, rdma_ucm_query{0, id->number, option},
                          option > RDMA_USER_CM_QUERY_GID ? 0 : room);
   if (!outcome("query", sent, {option > RDMA_USER_CM_QUERY_GID ? ENOSPC : 0}) || sent.bad_response) return;
@@ -143,7 +143,7 @@ void Fuzzer::query() {
 
 void Fuzzer::write_event() {
   Id* const id = any();
-  if (id == nullptr || id->uid == 0) return;  // what is said of a request before it is accepted names nobody
+  if (id == nullptr || id->uid == 0) return;  // events of a request that is not accepted have no uid
   const bool wrong = random_.one_in(8);
   const auto type = static_cast<uint32_t>(wrong ? random_.below(kEventUser) : kEventUser + random_.below(2));
   const Sent sent =
@@ -156,15 +156,15 @@ void Fuzzer::resolve_service() {
   if (id == nullptr) return;
   const Sent sent = send("resolve service", *id->file, kResolveIbService, ResolveIbService{id->number, 0, {}});
   const bool bound = id->phase == Phase::kBound && id->has_device;
-  const bool again = id->phase == Phase::kResolving && id->stranger;  // what nobody answers for may have gone wrong
+  const bool again = id->phase == Phase::kResolving && id->stranger;  // an address without a host may have failed
   outcome("(resolve service)", sent, {bound ? EOPNOTSUPP : EINVAL, again ? EOPNOTSUPP : bound ? EOPNOTSUPP : EINVAL});
 }
 
-/// Bytes that are no command, or not wholly one. Those of ids that live are not met: nobody can guess the numbers.
+/// Bytes that are not a whole command. They do not meet ids that exist, whose numbers cannot be guessed.
 void Fuzzer::garbage() {
   uint8_t body[600];
   for (uint8_t& byte : body) byte = static_cast<uint8_t>(random_.bits());
-  // As an id nobody's (the first one is 0), as a place for a response one where nothing is.
+  // As an id: one that does not exist (the first one is 0); as the address of a response: nothing is there.
   std::memset(body, 0xee, 16);
   std::memset(body + 4, 0, 4);
   const File& file = *files_[random_.below(files_.size())];
@@ -176,7 +176,7 @@ void Fuzzer::garbage() {
   if (error == 0) judge_.problem("(garbage)", "was carried out", static_cast<int>(command));
 }
 
-/// Drives some id one step nearer to a connection.
+/// Takes a random id one step nearer to a connection.
 void Fuzzer::forward() {
   Id* const id = any();
   if (id == nullptr) return;

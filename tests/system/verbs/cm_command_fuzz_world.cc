@@ -38,7 +38,7 @@ Id* Fuzzer::find(uint64_t uid) {
   return nullptr;
 }
 
-/// That of a listener of the kind, mostly.
+/// Mostly that of a listener of this kind.
 uint16_t Fuzzer::some_port(bool datagram) {
   const Id* const listener = any_in(Phase::kListen);
   if (listener == nullptr || listener->datagram != datagram || random_.one_in(8)) {
@@ -71,7 +71,7 @@ bool Fuzzer::take_event(File& file) {
   const Sent sent = send("get event", file, RDMA_USER_CM_CMD_GET_EVENT, rdma_ucm_get_event{},
                          offsetof(rdma_ucm_event_resp, reserved));
   if (sent.judged) return true;
-  // What cannot be written stays.
+  // An event whose reply cannot be written stays.
   if (sent.bad_response) return judge_.among("(a wrong form)", sent.error, {EFAULT, EAGAIN}), true;
   if (!judge_.among("get event", sent.error, {0, EAGAIN})) return false;
   on_event(file, reply<rdma_ucm_event_resp>());
@@ -120,7 +120,7 @@ void Fuzzer::on_event_of(Id& id, const rdma_ucm_event_resp& event) {
     case kEventAddrError:
       if (id.owed_addresses == 0) judge_.problem("get event", "an address that was not asked for", id.number);
       id.owed_addresses--;
-      // A lookup that went wrong unseen may have been followed by another one, of which more is to be heard.
+      // A lookup that failed unseen may have been followed by another one, whose answer is yet to come.
       if (id.phase == Phase::kResolving && id.owed_addresses == 0) {
         id.phase = event.event == kEventAddrResolved ? Phase::kAddrResolved : Phase::kBound;
       }
@@ -149,10 +149,10 @@ void Fuzzer::forget(Id& id) {
   std::erase_if(ids_, [&](const auto& one) { return one.get() == &id; });
 }
 
-/// From now on nobody knows how its connection stands.
+/// From now on the state of its connection is unknown.
 void Fuzzer::disturb(Id& id) { id.disturbed = true; }
 
-/// A channel ends with all that it has.
+/// Closing a channel destroys all that is on it.
 void Fuzzer::reopen() {
   File& file = *files_[random_.below(files_.size())];
   Judge::begin("close");

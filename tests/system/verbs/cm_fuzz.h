@@ -22,10 +22,10 @@ namespace cm_fuzz {
 
 using fuzz::Random;
 
-/// The call that is under way, for who finds the process dead or waiting.
+/// The call in progress, for whoever finds the process dead or hanging.
 inline const char* volatile current_call = "none";
 
-/// Ends the process if a call takes longer than any of these may: none of them has to wait for another thread.
+/// Ends the process if a call takes too long: none of these calls has to wait for another thread.
 inline void on_alarm(int /*signal*/) {
   const char text[] = "a call hangs: ";
   if (write(STDOUT_FILENO, text, sizeof text - 1) < 0) _exit(3);
@@ -34,7 +34,7 @@ inline void on_alarm(int /*signal*/) {
   _exit(2);
 }
 
-/// Holds what calls return against what they may return, and counts.
+/// Compares what calls return with what they may return, and counts.
 class Judge {
  public:
   static constexpr unsigned kHangSeconds = 40;
@@ -46,7 +46,7 @@ class Judge {
     current_call = call;
     alarm(kHangSeconds);
   }
-  /// `error` (0 or an errno) has to be one of these. Returns whether it is 0.
+  /// `error` (0 or an errno) must be one of these. Returns whether it is 0.
   bool among(const char* call, int error, std::initializer_list<int> allowed) {
     count(call, error == 0);
     if (std::find(allowed.begin(), allowed.end(), error) == allowed.end()) {
@@ -66,8 +66,9 @@ class Judge {
     std::printf("call %llu, %s: %s (%lld, %s)\n", static_cast<unsigned long long>(calls_), call, what,
                 static_cast<long long>(value), std::strerror(static_cast<int>(value)));
   }
-  /// Prints how often each call succeeded and failed. One that never succeeded is a problem, nothing was tried then;
-  /// but for those in brackets, which have to fail, and in a short run for those that need several others before them.
+  /// Prints how often each call succeeded and failed. A call that never succeeded is a problem, since it was not
+  /// tested. Exempt are those in brackets, which must fail, and in a short run those that need several others before
+  /// them.
   void sum_up(uint64_t steps) {
     constexpr uint64_t kLong = 100'000;
     static constexpr const char* kRare[] = {
@@ -84,7 +85,7 @@ class Judge {
     std::printf("%llu calls, %llu problems\n", static_cast<unsigned long long>(calls_),
                 static_cast<unsigned long long>(problems_));
   }
-  /// A kind of thing that has to happen in a run that is long enough.
+  /// Something that must happen in a run that is long enough.
   void has_to_happen(const char* what) { outcomes_[what]; }
   uint64_t problems() const { return problems_; }
 
@@ -99,7 +100,7 @@ class Judge {
   std::map<std::string, Outcomes> outcomes_;
 };
 
-/// What is written on the command line: FUZZER [SEED [STEPS]]. Prints it, so that a failure can be had again.
+/// The command line: FUZZER [SEED [STEPS]]. Prints it, so that a failure can be repeated.
 struct Run {
   uint64_t seed;
   uint64_t steps;
@@ -114,7 +115,7 @@ inline Run run_of(int argc, char** argv) {
   return run;
 }
 
-/// Draws steps until enough went wrong; returns the exit status.
+/// Takes random steps until there are enough problems; returns the exit status.
 template <typename Player>
 int main_of(int argc, char** argv) {
   const Run run = run_of(argc, argv);

@@ -43,7 +43,7 @@ TEST_F(CompletionTest, SizesAreChecked) {
 TEST_F(CompletionTest, ResizingKeepsWhatIsQueued) {
   make_pair();
   write(10);
-  // Let them arrive without taking them: the other queue's poll drives the engine too.
+  // Lets them arrive without taking them: polling the other queue drives the engine, too.
   expect_nothing(recv_cq_.get());
   EXPECT_EQ(ibv_resize_cq(cq_.get(), 5), EINVAL);
   ASSERT_EQ(ibv_resize_cq(cq_.get(), 500), 0);
@@ -105,7 +105,7 @@ TEST_F(CompletionTest, FieldsOneByOne) {
       last_time = time;
       const uint64_t wall_ns = ibv_wc_read_completion_wallclock_ns(extended);
       if (i == 0) wall_ahead = wall_ns - time;
-      EXPECT_EQ(wall_ns - time, wall_ahead);  // the two never tell of another order
+      EXPECT_EQ(wall_ns - time, wall_ahead);  // both clocks agree on the order
       const auto wall = static_cast<time_t>(wall_ns / 1000000000);
       EXPECT_LE(std::abs(wall - std::time(nullptr)), 5);
       EXPECT_EQ(ibv_next_poll(extended), i < 2 ? 0 : ENOENT);
@@ -114,11 +114,11 @@ TEST_F(CompletionTest, FieldsOneByOne) {
     ibv_values_ex now{};
     now.comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
     ASSERT_EQ(ibv_query_rt_values_ex(device(), &now), 0);
-    EXPECT_GT(static_cast<uint64_t>(now.raw_clock.tv_nsec), last_time);  // the same clock
+    EXPECT_GT(static_cast<uint64_t>(now.raw_clock.tv_nsec), last_time);  // the same clock as the time stamps
   }
 }
 
-/// What only datagrams say, and what an Ethernet device has nothing to say about.
+/// Fields of datagrams, and those that an Ethernet device leaves zero.
 TEST_F(CompletionTest, FieldsOfADatagram) {
   ibv_cq_init_attr_ex attr{};
   attr.cqe = 16;
@@ -157,7 +157,7 @@ TEST_F(CompletionTest, FieldsOfADatagram) {
   ibv_end_poll(extended);
 }
 
-/// A program that finds a completion whenever it looks keeps the others going all the same, where nobody else does.
+/// A program that finds a completion at every poll still drives the engine when no other thread does.
 TEST_F(CompletionTest, WhoAlwaysFindsOneDrivesToo) {
   constexpr uint32_t kMany = 100;
   for (const bool extended : {false, true}) {
@@ -186,7 +186,7 @@ TEST_F(CompletionTest, WhoAlwaysFindsOneDrivesToo) {
   }
 }
 
-/// From start to end a poller is alone; one that promised to be the only thread takes no lock.
+/// From start to end a poller is alone; with a promise of a single thread no lock is taken.
 TEST_F(CompletionTest, PollersTakeTurns) {
   make_pair();
   for (const bool alone : {false, true}) {

@@ -32,7 +32,7 @@ TEST(ContextTest, NothingLiesBehindTheDeviceForProvidersToFind) {
   for (size_t i = 0; i < 512; i++) ASSERT_EQ(end[i], 0) << i;
 }
 
-// Distances that no release of rdma-core has changed.
+// Offsets that have been the same in every release of rdma-core.
 TEST(ContextTest, FieldsLieWhereEveryReleaseLooksForThem) {
   const auto* base = reinterpret_cast<const uint8_t*>(device());
   size_t size;
@@ -47,7 +47,7 @@ TEST(ContextTest, FieldsLieWhereEveryReleaseLooksForThem) {
     std::memcpy(&operation, base - distance, sizeof operation);
     EXPECT_NE(operation, nullptr) << distance << " bytes before ibv_context";
   }
-  // What later releases added at the head is there, and empty.
+  // Members that later releases added at the head exist, and are empty.
   for (size_t distance = 328; distance <= size - sizeof(ibv_context); distance += 8) {
     void* operation;
     std::memcpy(&operation, base - distance, sizeof operation);
@@ -113,7 +113,7 @@ TEST(ContextTest, QueriesWriteNoMoreThanTheCallersStructure) {
   std::fill(room.begin(), room.end(), 0xa5);
   ASSERT_EQ((ibv_query_port)(device(), 1, reinterpret_cast<_compat_ibv_port_attr*>(room.data())), 0);
   EXPECT_EQ(room[48], 0xa5);
-  // A caller from the future gets zeros for what we do not know.
+  // A caller built with later headers gets zeros for members that we do not know.
   ASSERT_EQ(verbs->query_device_ex(device(), nullptr, reinterpret_cast<ibv_device_attr_ex*>(room.data()), 512), 0);
   EXPECT_EQ(room[511], 0);
   EXPECT_EQ(room[512], 0xa5);
@@ -130,7 +130,7 @@ TEST(ContextTest, QueryPort) {
   EXPECT_EQ(port.pkey_tbl_len, 1);
   EXPECT_EQ(port.port_cap_flags, unsigned{IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS});
   EXPECT_EQ(port.max_vl_num, 1);
-  EXPECT_NE(port.lid, 0);  // lets programs connect that know no GIDs
+  EXPECT_NE(port.lid, 0);  // programs without GIDs can connect
   EXPECT_GE(port.gid_tbl_len, 2);
   EXPECT_EQ(port.max_msg_sz, 1u << 31);
   EXPECT_EQ(ibv_query_port(device(), 2, &port), EINVAL);
@@ -151,7 +151,7 @@ TEST(ContextTest, GidTable) {
   const ssize_t count = ibv_query_gid_table(device(), entries, 16, 0);
   ibv_port_attr port;
   ASSERT_EQ(ibv_query_port(device(), 1, &port), 0);
-  // The table has room for addresses that come later; what is not there is not in the list.
+  // The table has room for later addresses; unused entries are not in the list.
   ASSERT_GE(count, 2);
   EXPECT_EQ(port.gid_tbl_len, 32);
   for (int i = 0; i < port.gid_tbl_len; i++) {
@@ -182,7 +182,7 @@ TEST(ContextTest, HolesOfTheGidTable) {
   EXPECT_EQ(ibv_query_gid_ex(device(), 1, static_cast<uint32_t>(count), &entry, 0), ENODATA);
   EXPECT_EQ(ibv_query_gid_ex(device(), 1, last, &entry, 0), ENODATA);
   EXPECT_EQ(ibv_query_gid_ex(device(), 1, last + 1, &entry, 0), EINVAL);
-  // The older functions read zeros.
+  // The older functions return zeros.
   ibv_gid gid;
   std::memset(&gid, 0xff, sizeof gid);
   EXPECT_EQ(ibv_query_gid(device(), 1, static_cast<int>(last), &gid), 0);
@@ -190,7 +190,7 @@ TEST(ContextTest, HolesOfTheGidTable) {
   EXPECT_EQ(gid.global.interface_id, 0u);
   EXPECT_EQ(ibv_query_gid(device(), 1, static_cast<int>(last) + 1, &gid), -1);
   EXPECT_EQ(errno, EINVAL);
-  // What rdma-core's tools call.
+  // As rdma-core's tools call it.
   using QueryType = int (*)(ibv_context*, uint8_t, unsigned, int*);
   const auto query_type = reinterpret_cast<QueryType>(dlvsym(RTLD_DEFAULT, "ibv_query_gid_type", "IBVERBS_PRIVATE_34"));
   ASSERT_NE(query_type, nullptr);

@@ -40,7 +40,7 @@ class CountersTest : public PairTest {
     char text[64] = "";
     return pread(fd, text, sizeof text - 1, offset) > 0 ? number(text) : -1;
   }
-  /// As perftest reads: first read, then back to the beginning.
+  /// As perftest reads: it reads, then seeks back to the beginning.
   static long read_and_rewind(int fd) {
     char text[64] = "";
     const ssize_t length = read(fd, text, sizeof text - 1);
@@ -57,7 +57,7 @@ TEST_F(CountersTest, AHeldFileShowsNewValues) {
   ASSERT_GE(fd, 0);
   const long before = read_and_rewind(fd);
   ASSERT_GE(before, 0);
-  for (long i = 1; i <= 12; i++) {  // past a change of length
+  for (long i = 1; i <= 12; i++) {  // until the text has become longer
     send_one();
     EXPECT_EQ(read_and_rewind(fd), before + i);
   }
@@ -93,14 +93,14 @@ TEST_F(CountersTest, AHeldStreamShowsNewValues) {
   EXPECT_EQ(after, before + 1);
 }
 
-// A text is made when it is read from its beginning; its rest belongs to it.
+// A text is made when it is read from its beginning, and the rest read later belongs to it.
 TEST_F(CountersTest, TheRestOfAFileIsOfTheSameText) {
   const int fd = open((kPort + "hw_counters/rx_sends").c_str(), O_RDONLY);
   ASSERT_GE(fd, 0);
   char text[64] = "";
   ASSERT_EQ(read(fd, text, 1), 1);
   ASSERT_GT(read(fd, text + 1, sizeof text - 2), 0);
-  EXPECT_EQ(read(fd, text, 1), 0);  // the end, also when something has happened since
+  EXPECT_EQ(read(fd, text, 1), 0);  // the end, even after the counter has changed
   send_one();
   EXPECT_EQ(read(fd, text, 1), 0);
   close(fd);
@@ -119,7 +119,7 @@ TEST_F(CountersTest, FoundFromTheDirectoryToo) {
   ASSERT_EQ(chdir(before_path), 0);
 }
 
-/// The files as they lie in the runtime directory, which nobody brings up to date.
+/// The files in the runtime directory, which are not updated when read there.
 std::filesystem::path own_tree() {
   const std::string prefix = "sysfs-" + std::to_string(getpid()) + "-";
   for (const auto& entry : std::filesystem::directory_iterator(std::getenv("UROCE_RUNTIME_DIR")))
@@ -127,7 +127,7 @@ std::filesystem::path own_tree() {
   return "";
 }
 
-/// As when the disk was full. It is tried again at most once a second, and what is there stays as it is.
+/// As when the disk was full. Writing is tried again once a second at most, and the file that is there stays.
 TEST_F(CountersTest, AFileThatCouldNotBeWrittenComesWithoutTheOthers) {
   using std::filesystem::last_write_time;
   send_one();
@@ -137,7 +137,7 @@ TEST_F(CountersTest, AFileThatCouldNotBeWrittenComesWithoutTheOthers) {
   close(fd);
   const std::filesystem::path port = own_tree().string() + kPort;
   const std::filesystem::path lost = port / "hw_counters/out_of_sequence";
-  const auto value = [&] {  // as it lies there: reading would bring it up to date
+  const auto value = [&] {  // read in place: reading through the shim would update it
     char text[64] = "";
     const auto file =
         static_cast<int>(syscall(SYS_openat, AT_FDCWD, (port / "hw_counters/rx_sends").c_str(), O_RDONLY));
@@ -162,7 +162,7 @@ TEST_F(CountersTest, AFileThatCouldNotBeWrittenComesWithoutTheOthers) {
   EXPECT_EQ(last_write_time(port / "link_layer"), written);
 }
 
-/// The child knows who it is, but has no directory for files of its own.
+/// The child finds its device, but no directory for files of its own.
 TEST_F(CountersTest, WhyThereAreNoFilesIsSaidOnce) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);

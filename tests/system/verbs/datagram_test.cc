@@ -32,7 +32,7 @@ class DatagramTest : public PairTest {
   }
 };
 
-/// More than the 24 bits of a queue pair's number once looked up the owner of that number outside of a table.
+/// A number of more than 24 bits once led to a look beyond the end of a table.
 TEST_F(DatagramTest, ANumberHas24Bits) {
   ibv_ah_attr attr = own_address(1);
   const Owned<ibv_ah> ah(ibv_create_ah(pd_.get(), &attr));
@@ -45,7 +45,7 @@ TEST_F(DatagramTest, ANumberHas24Bits) {
   EXPECT_EQ(poll(recv_cq_.get(), 1)[0].byte_len, 10 + kGrhBytes);
 }
 
-/// Anybody who knows the Q_Key may send: what is too long for a receive is lost, and takes nothing along.
+/// Any sender that knows the Q_Key may send: a datagram too long for a receive is lost, and the receive stays.
 TEST_F(DatagramTest, OneThatIsTooLongLeavesTheReceive) {
   ibv_ah_attr attr = own_address(1);
   const Owned<ibv_ah> ah(ibv_create_ah(pd_.get(), &attr));
@@ -106,7 +106,7 @@ TEST_F(DatagramTest, ThereAndBack) {
     ibv_ah_attr back;
     ASSERT_EQ(ibv_init_ah_from_wc(device(), 1, &wc, grh, &back), 0);
     EXPECT_EQ(wc.sl, gid_index == 0 ? 1 : 2);  // the kind of IP header, as RoCE drivers report it
-    EXPECT_EQ(back.sl, 0);                     // which is no priority for the way back
+    EXPECT_EQ(back.sl, 0);                     // which is no priority for the answer
     EXPECT_EQ(back.is_global, 1);
     EXPECT_EQ(back.grh.sgid_index, gid_index);
     EXPECT_EQ(std::memcmp(back.grh.dgid.raw, attr.grh.dgid.raw, 16), 0);
@@ -175,7 +175,7 @@ TEST_F(DatagramTest, AHandleFromACompletionKeepsTheTrafficClass) {
     EXPECT_EQ(back.grh.hop_limit, 64);
     EXPECT_EQ(back.src_path_bits, 0);
     EXPECT_EQ(back.dlid, 0);
-    // On the wire too: the answer's header says it.
+    // On the wire, too: the header of the answer has it.
     const Owned<ibv_ah> reply(ibv_create_ah(pd_.get(), &back));
     ASSERT_EQ(post_recv(left_.get(), 2, b_.sge(4096, 2048)), 0);
     ASSERT_EQ(send(right_.get(), reply.get(), left_->qp_num, kQkey, 10), 0);
@@ -198,7 +198,7 @@ TEST_F(DatagramTest, AHandleFromABadCompletionIsRefused) {
   EXPECT_EQ(errno, EINVAL);
   EXPECT_EQ(ibv_init_ah_from_wc(device(), 1, &wc, &grh, &attr), -1);  // neither version
   grh.version_tclass_flow = htonl(6u << 28);
-  EXPECT_EQ(ibv_init_ah_from_wc(device(), 1, &wc, &grh, &attr), -1);  // to nobody here
+  EXPECT_EQ(ibv_init_ah_from_wc(device(), 1, &wc, &grh, &attr), -1);  // not to this host
   ASSERT_EQ(ibv_query_gid(device(), 1, 0, &grh.dgid), 0);
   EXPECT_EQ(ibv_init_ah_from_wc(device(), 1, &wc, &grh, &attr), 0);
   EXPECT_EQ(ibv_init_ah_from_wc(device(), 2, &wc, &grh, &attr), -1);

@@ -29,7 +29,7 @@ TEST(DeepbindTest, AlsoThroughAnotherLibrary) {
   EXPECT_EQ(call<int>(plugins + "/libthrough_another_plugin.so", "count_devices_through_another", RTLD_DEEPBIND), 1);
 }
 
-// Found in LD_LIBRARY_PATH.
+// It is found in LD_LIBRARY_PATH.
 TEST(DeepbindTest, AlsoByItsNameAlone) {
   EXPECT_EQ(call<int>("libdevices_plugin.so", "count_devices", RTLD_DEEPBIND), 1);
 }

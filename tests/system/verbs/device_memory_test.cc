@@ -44,7 +44,7 @@ TEST_F(DeviceMemoryTest, BytesGoInAndOut) {
   std::iota(in.begin(), in.end(), uint8_t{1});
   std::vector<uint8_t> out(1000, 0xee);
   ASSERT_EQ(ibv_memcpy_from_dm(out.data(), dm.get(), 0, 1000), 0);
-  EXPECT_EQ(out, std::vector<uint8_t>(1000));  // nobody's old data
+  EXPECT_EQ(out, std::vector<uint8_t>(1000));  // no old data
   ASSERT_EQ(ibv_memcpy_to_dm(dm.get(), 8, in.data(), 500), 0);
   ASSERT_EQ(ibv_memcpy_from_dm(out.data(), dm.get(), 4, 508), 0);
   EXPECT_EQ(out[3], 0);
@@ -52,7 +52,7 @@ TEST_F(DeviceMemoryTest, BytesGoInAndOut) {
   EXPECT_EQ(out[504], 0);
 }
 
-/// As a card has it, whose memory is copied a word at a time.
+/// As on cards, whose memory is copied by words.
 TEST_F(DeviceMemoryTest, CopiesAreOfWholeWords) {
   const OwnedDm dm = allocate(1000);
   ASSERT_NE(dm, nullptr);
@@ -67,7 +67,7 @@ TEST_F(DeviceMemoryTest, CopiesAreOfWholeWords) {
                                               {4, 1, EINVAL},
                                               {4, 6, EINVAL},
                                               {997, 3, EINVAL},
-                                              {997, 4, EFAULT},  // where it lies is asked first
+                                              {997, 4, EFAULT},  // the range is checked first
                                               {1001, 0, EFAULT},
                                               {999, 2, EFAULT}}) {
     EXPECT_EQ(ibv_memcpy_to_dm(dm.get(), offset, bytes, length), error) << offset << " " << length;
@@ -123,7 +123,7 @@ TEST_F(DeviceMemoryTest, PeersUseItByOffset) {
   std::vector<uint8_t> out(1000);
   ASSERT_EQ(ibv_memcpy_from_dm(out.data(), dm.get(), 64 + 8, 1000), 0);
   EXPECT_TRUE(std::equal(out.begin(), out.end(), a_.data()));
-  // As a source, and as the place of a result.
+  // As the source, and as the place of a result.
   ibv_send_wr read{};
   read.opcode = IBV_WR_RDMA_READ;
   b_.fill(100);

@@ -73,7 +73,7 @@ int bring_up(const Library& library, ibv_qp* qp, const Place& peer) {
   return modify(qp, &attr, kToRts) == 0 ? 0 : 5;
 }
 
-/// Returns the one completion, or one with the status of a lost connection.
+/// Returns the completion, or one with the status of a lost connection.
 ibv_wc wait_for_one(ibv_cq* cq) {
   ibv_wc wc{};
   wc.status = IBV_WC_RESP_TIMEOUT_ERR;
@@ -97,15 +97,15 @@ int write_to_peer(ibv_qp* qp, ibv_cq* cq, const ibv_mr& mr, const Place& peer) {
   return wait_for_one(cq).status == IBV_WC_SUCCESS ? 0 : 21;
 }
 
-/// One side; returns 0, or the number of the step that failed.
+/// One side of the connection. Returns 0, or the number of the step that failed.
 int run_side(bool writes, int peer_fd) {
-  static const Library library;  // for the thread, too
+  static const Library library;  // used by the thread, too
   int count = 0;
   ibv_device** list = CALL(library, ibv_get_device_list, "IBVERBS_1.1")(&count);
   if (count != 1) return 10;
   ibv_context* context = CALL(library, ibv_open_device, "IBVERBS_1.1")(list[0]);
   if (context == nullptr) return 11;
-  // It waits for events as long as the program runs.
+  // The thread waits for events as long as the program runs.
   std::thread([context] {
     ibv_async_event event;
     while (CALL(library, ibv_get_async_event, "IBVERBS_1.1")(context, &event) == 0)
@@ -157,7 +157,7 @@ TEST(DlopenDataTest, TwoProcessesMoveDataBetweenThem) {
     if (children[side] != 0) continue;
     close(fds[1 - side]);
     const int step = run_side(side == 0, fds[side]);
-    // The other side may still need this one's acknowledgements.
+    // The other side may still need acknowledgements from this one.
     char end = 'e';
     const bool met = write(fds[side], &end, 1) == 1 && read(fds[side], &end, 1) == 1;
     _exit(step != 0 || met ? step : 91);

@@ -10,7 +10,7 @@ namespace {
 
 using namespace verbs_test;
 
-/// The program's allocator, which remembers what it gave.
+/// The program's allocator, which records its allocations.
 struct Allocator {
   enum class Mood : uint8_t { kGives, kDeclines, kIsEmpty } mood = Mood::kGives;
   std::map<void*, uint64_t> given;  // with its kind
@@ -74,7 +74,7 @@ TEST_F(DomainTest, ThreadDomainsAreInUseAsLongAsTheirParentDomains) {
   EXPECT_EQ(ibv_dealloc_td(td), 0);
 }
 
-/// What is made in a domain and in its parent domain goes together.
+/// Objects of a domain and of its parent domain may be used together.
 TEST_F(DomainTest, AParentDomainIsTheSameProtection) {
   ibv_parent_domain_init_attr attr{};
   attr.pd = pd_.get();
@@ -103,7 +103,7 @@ TEST_F(DomainTest, WorkQueuesLieInMemoryOfTheAllocator) {
   ASSERT_NE(parent, nullptr);
   left_ = make_qp(parent.get(), cq_.get(), recv_cq_.get(), {});
   right_ = make_qp(parent.get(), cq_.get(), recv_cq_.get(), {});
-  EXPECT_EQ(allocator.given.size(), 4u);  // two queues each
+  EXPECT_EQ(allocator.given.size(), 4u);  // two for each queue pair
   connect(left_.get(), right_->qp_num);
   connect(right_.get(), left_->qp_num);
   ibv_srq_init_attr srq_attr{};
@@ -112,8 +112,8 @@ TEST_F(DomainTest, WorkQueuesLieInMemoryOfTheAllocator) {
   EXPECT_EQ(allocator.given.size(), 5u);
   ibv_srq_attr larger{100, 0, 0};
   EXPECT_EQ(ibv_modify_srq(srq.get(), &larger, IBV_SRQ_MAX_WR), 0);
-  EXPECT_EQ(allocator.given.size(), 5u);  // the old memory went back
-  // The queues work, and what is posted lies in that memory.
+  EXPECT_EQ(allocator.given.size(), 5u);  // the old memory was freed
+  // The queues work, with posted requests in that memory.
   a_.fill(9);
   for (uint64_t i = 0; i < 16; i++) ASSERT_EQ(post_recv(right_.get(), 0xfeed0000 + i, b_.sge(0, 64)), 0);
   bool found = false;

@@ -97,7 +97,7 @@ TEST_F(ErrnoTest, OfChanges) {
         {"ibv_resize_cq", EINVAL, [&] { return ibv_resize_cq(cq_.get(), 0); }},
         {"ibv_set_ece, nobody's", EOPNOTSUPP, [&] { return ibv_set_ece(left_.get(), &ece); }},
         {"ibv_attach_mcast", EINVAL, [&] { return ibv_attach_mcast(left_.get(), nullptr, 0); }}});
-  // Their own kind of numbers.
+  // Functions with numbers of their own.
   errno = 0;
   EXPECT_EQ(ibv_rereg_mr(b_.mr(), 0, nullptr, nullptr, 0, 0), IBV_REREG_MR_ERR_INPUT);
   EXPECT_EQ(errno, EINVAL);
@@ -159,17 +159,17 @@ TEST_F(ErrnoTest, OfPosts) {
   EXPECT_EQ(errno, EINVAL);
 }
 
-/// What programs that test devices do: they write to a public structure, and look whether the device notices.
+/// As programs that test devices do: they write to a public structure, and check whether the device notices.
 class NotFoundTest : public ErrnoTest {
  protected:
-  /// Each call while `handle` is another than its object's.
+  /// Makes each call while `handle` is wrong.
   void with_wrong(uint32_t& handle, const std::vector<Case>& cases) {
     const uint32_t own = handle;
     handle ^= 0xdeadbeef;
     walk(cases);
     handle = own;
   }
-  /// Of a function that gives an object: ENOENT where it gives none.
+  /// For a function that returns an object: the errno when it returns none.
   template <typename T>
   static int none(T* made) {
     const int error = errno;
@@ -213,7 +213,7 @@ TEST_F(NotFoundTest, ObjectsWithAnothersHandle) {
               {"ibv_alloc_mw", ENOENT, [&] { return none(ibv_alloc_mw(pd, IBV_MW_TYPE_1)); }},
               {"ibv_create_ah", ENOENT, [&] { return none(ibv_create_ah(pd, &here)); }},
               {"ibv_create_srq", ENOENT, [&] { return none(ibv_create_srq(pd, &srq_attr)); }}});
-  // Nothing of it has happened.
+  // None of the calls had any effect.
   EXPECT_EQ(left_->state, IBV_QPS_RTS);
   EXPECT_EQ(cq_->cqe, 256);
 }

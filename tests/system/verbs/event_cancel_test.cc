@@ -39,7 +39,7 @@ class EventCancelTest : public testing::Test {
 using Sources = testing::Types<CompletionEvents, AsyncEvents, ConnectionEvents>;
 TYPED_TEST_SUITE(EventCancelTest, Sources);
 
-/// The event comes at about the moment of the cancellation: either the thread has it, or it is there still.
+/// The event comes at about the time of the cancellation: either the thread has taken it, or it is still there.
 TYPED_TEST(EventCancelTest, TakesNoEventAlong) {
   for (int i = 0; i < kRounds; i++) {
     Taker taker(this->source_);
@@ -55,7 +55,7 @@ TYPED_TEST(EventCancelTest, TakesNoEventAlong) {
   EXPECT_FALSE(readable(this->source_.fd(), 0));
 }
 
-/// Two wait, and the one that may have been woken for the event is cancelled: the other is woken in its place.
+/// Two threads wait, and the one that may have been woken for the event is cancelled: the other is woken instead.
 TYPED_TEST(EventCancelTest, WakesTheNextInItsPlace) {
   for (int i = 0; i < kRounds; i++) {
     Taker first(this->source_);

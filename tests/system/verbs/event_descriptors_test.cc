@@ -27,7 +27,7 @@ using namespace verbs_test;
 
 void set_flags(int fd, int flags) { ASSERT_EQ(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | flags), 0); }
 
-/// Signals are taken by `next_signal`, and not otherwise.
+/// Blocks signals, which only `next` takes.
 class Signals {
  public:
   Signals() {
@@ -42,7 +42,7 @@ class Signals {
   }
   Signals(const Signals&) = delete;
   Signals& operator=(const Signals&) = delete;
-  /// 0: none came.
+  /// The next signal; 0 when none comes.
   int next(int timeout_ms, siginfo_t* info = nullptr) const {
     const timespec timeout{timeout_ms / 1000, timeout_ms % 1000 * 1000000L};
     const int signal = sigtimedwait(&set_, info, &timeout);
@@ -57,16 +57,16 @@ class Signals {
 void one_signal_for_each_event(EventSource& source, int expected) {
   const Signals signals;
   EXPECT_EQ(signals.next(0), 0);
-  for (int i = 0; i < 3; i++) {  // also for the second while the first waits
+  for (int i = 0; i < 3; i++) {  // for the second one, too, while the first one is not taken
     source.raise();
     siginfo_t info{};
     EXPECT_EQ(signals.next(kPatienceMs, &info), expected);
-    if (expected == SIGIO) continue;  // says nothing more
+    if (expected == SIGIO) continue;  // which has no more information
     EXPECT_EQ(info.si_fd, source.fd());
     EXPECT_NE(info.si_band & POLLIN, 0);
   }
   for (int i = 0; i < 3; i++) EXPECT_EQ(source.take(), 0);
-  EXPECT_EQ(signals.next(0), 0);  // for what is taken there is none
+  EXPECT_EQ(signals.next(0), 0);  // taking events raises no signals
 }
 
 void signal_io(EventSource& source) {
@@ -98,7 +98,7 @@ void signal_by_ioctl(EventSource& source) {
   one_signal_for_each_event(source, SIGIO);
 }
 
-/// Whatever the copy is made with, it is readable as the first is, and lives on its own.
+/// However the descriptor is duplicated, the copy becomes readable like the first, and outlives it.
 void duplicated(EventSource& source) {
   const int spare = open("/dev/null", O_RDWR | O_CLOEXEC);
   const int spare3 = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -177,7 +177,7 @@ void selected(EventSource& source) {
   EXPECT_EQ(look({}), 0);
 }
 
-/// With an edge for each event, as those of a kernel have it.
+/// An edge for each event, as with a kernel's descriptor.
 void edges(EventSource& source, uint32_t flags) {
   const int epoll = epoll_create1(EPOLL_CLOEXEC);
   epoll_event wanted{EPOLLIN | flags, {}};
@@ -195,7 +195,7 @@ void edges(EventSource& source, uint32_t flags) {
   close(epoll);
 }
 
-/// One poll in a ring of one entry. False: this kernel, or who runs the test, has no rings.
+/// A poll in an io_uring of one entry. False when the kernel or the test's user has none.
 void polled_in_a_ring(EventSource& source) {
   io_uring_params params{};
   const auto ring = static_cast<int>(syscall(SYS_io_uring_setup, 1, &params));
@@ -241,10 +241,10 @@ void non_blocking_by_ioctl(EventSource& source) {
   on = 0;
   ASSERT_EQ(ioctl(source.fd(), FIONBIO, &on), 0);
   source.raise();
-  EXPECT_EQ(source.take(), 0);  // it waits
+  EXPECT_EQ(source.take(), 0);  // it blocks
 }
 
-/// A read with too little room takes nothing away from the program, and neither does one with enough (doc/features.md).
+/// Reading the descriptor, with too little room or enough, takes no event away (doc/features.md).
 void read_from(EventSource& source) {
   source.raise();
   source.raise();
@@ -255,12 +255,12 @@ void read_from(EventSource& source) {
     EXPECT_LE(read(source.fd(), room, bytes), 1);
   }
   EXPECT_EQ(source.take(), 0);
-  EXPECT_TRUE(readable(source.fd(), kPatienceMs));  // for the second
+  EXPECT_TRUE(readable(source.fd(), kPatienceMs));  // there is a second one
   EXPECT_EQ(source.take(), 0);
   EXPECT_EQ(source.take(), EAGAIN);
 }
 
-/// More than a socket has room for.
+/// More events than a socket has room for.
 void many_wait(EventSource& source) {
   constexpr int kMany = 700;
   for (int i = 0; i < kMany; i++) source.raise();

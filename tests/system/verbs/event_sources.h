@@ -12,7 +12,7 @@ namespace verbs_test {
 
 inline constexpr int kPatienceMs = 10000;
 
-/// Whether something waits at the descriptor, and nothing else is said of it.
+/// Whether the descriptor is readable, and reports nothing else.
 inline bool readable(int fd, int timeout_ms) {
   pollfd p{fd, POLLIN, 0};
   return ::poll(&p, 1, timeout_ms) == 1 && p.revents == POLLIN;
@@ -22,14 +22,14 @@ class EventSource {
  public:
   virtual ~EventSource() = default;
   virtual int fd() const = 0;
-  /// Makes one event more, which may come a moment later.
+  /// Raises one more event, which may come a moment later.
   virtual void raise() = 0;
-  /// Takes one as a program does, and waits for it unless the descriptor is non-blocking. 0, or the errno. A thread can
-  /// be cancelled here.
+  /// Takes one as a program does, and blocks unless the descriptor is non-blocking. Returns 0 or the errno. A
+  /// cancellation point.
   virtual int take() = 0;
 };
 
-/// A completion channel: a receive is flushed, each time.
+/// Of a completion channel: each is a receive that is flushed.
 class CompletionEvents final : public EventSource {
  public:
   CompletionEvents() { to_error(qp_.get()); }
@@ -44,7 +44,7 @@ class CompletionEvents final : public EventSource {
   Owned<ibv_qp> qp_{make_qp(pd_.get(), cq_.get(), cq_.get(), {})};
 };
 
-/// The async descriptor of a context of its own: a send queue is drained, each time.
+/// Of the async descriptor of a context of its own: each is a send queue that is drained.
 class AsyncEvents final : public EventSource {
  public:
   AsyncEvents();
@@ -60,7 +60,7 @@ class AsyncEvents final : public EventSource {
   Owned<ibv_qp> qp_;
 };
 
-/// A channel of rdma_cm: an address is resolved, each time.
+/// Of a channel of rdma_cm: each is an address that is resolved.
 class ConnectionEvents final : public EventSource {
  public:
   ~ConnectionEvents() override;

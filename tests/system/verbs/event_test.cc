@@ -46,10 +46,10 @@ TEST_F(EventTest, LimitOfASharedReceiveQueue) {
   right_.reset();
 }
 
-/// What an object has not told yet goes with it: the descriptor does not call for it any more.
+/// Events of an object that were not taken are removed with it: the descriptor is not readable for them any more.
 TEST_F(EventTest, AnObjectThatGoesTakesItsEventsAlong) {
   ibv_async_event other;
-  for (pollfd p{device()->async_fd, POLLIN, 0}; ::poll(&p, 1, 50) == 1;) {  // of the tests before
+  for (pollfd p{device()->async_fd, POLLIN, 0}; ::poll(&p, 1, 50) == 1;) {  // of earlier tests
     ASSERT_EQ(ibv_get_async_event(device(), &other), 0);
     ibv_ack_async_event(&other);
   }
@@ -64,7 +64,7 @@ TEST_F(EventTest, AnObjectThatGoesTakesItsEventsAlong) {
   pollfd p{device()->async_fd, POLLIN, 0};
   ASSERT_EQ(::poll(&p, 1, 2000), 1);
   left_.reset();
-  // The other's is still there, and only that.
+  // The other object's event is still there, and no other.
   ASSERT_EQ(::poll(&p, 1, 0), 1);
   ibv_async_event event = wait_for(IBV_EVENT_QP_LAST_WQE_REACHED, right_.get());
   ibv_ack_async_event(&event);
@@ -83,7 +83,7 @@ TEST_F(EventTest, LastReceiveOfAQueuePairOnASharedQueue) {
   to_error(left_.get());
   ibv_async_event event = wait_for(IBV_EVENT_QP_LAST_WQE_REACHED, left_.get());
   ibv_ack_async_event(&event);
-  to_error(left_.get());  // where it is already: that is no news
+  to_error(left_.get());  // already in that state: no event
   pollfd p{device()->async_fd, POLLIN, 0};
   EXPECT_EQ(::poll(&p, 1, 0), 0);
   left_.reset();
@@ -107,7 +107,7 @@ TEST_F(EventTest, ResponderTellsOfAnAccessViolation) {
   acknowledger.join();
 }
 
-/// The program stops sending, is told when what was under way has ended, and goes on.
+/// The program stops sending, is told when all requests in progress are complete, and goes on.
 TEST_F(EventTest, ASendQueueIsDrained) {
   make_pair();
   ibv_send_wr wr{};
@@ -137,7 +137,7 @@ TEST_F(EventTest, ASendQueueIsDrained) {
   EXPECT_EQ(poll(cq_.get(), 1)[0].status, IBV_WC_SUCCESS);
 }
 
-/// The first packet came before the program brought its end to RTS.
+/// The first packet arrived before the program moved its queue pair to RTS.
 TEST_F(EventTest, CommunicationIsEstablished) {
   left_ = make_qp(pd_.get(), cq_.get(), recv_cq_.get(), {});
   right_ = make_qp(pd_.get(), cq_.get(), recv_cq_.get(), {});
@@ -166,7 +166,7 @@ TEST_F(EventTest, CommunicationIsEstablished) {
   ibv_ack_async_event(&event);
 }
 
-/// An atomic at an odd address is no valid request.
+/// An atomic at an odd address is an invalid request.
 TEST_F(EventTest, ResponderTellsOfAnInvalidRequest) {
   make_pair();
   ibv_send_wr wr{};
@@ -178,7 +178,7 @@ TEST_F(EventTest, ResponderTellsOfAnInvalidRequest) {
   ibv_ack_async_event(&event);
 }
 
-/// A queue pair whose completion is lost cannot go on.
+/// A queue pair whose completion is lost enters the error state.
 TEST_F(EventTest, AQueuePairWithoutRoomForItsCompletions) {
   const Owned<ibv_cq> small(ibv_create_cq(device(), 1, nullptr, nullptr, 0));
   {

@@ -16,8 +16,8 @@
 
 namespace {
 
-/// What a child is called with: it counts its descriptors. With more behind it, it opens the device before it executes
-/// itself once more, as a program that is upgraded does.
+/// Argument of a child, which then counts its descriptors. With further arguments, it opens the device and executes
+/// itself again, as a program does when it is upgraded.
 constexpr char kLook[] = "--look";
 
 std::set<int> descriptors() {
@@ -37,7 +37,7 @@ std::string name_of(int fd) {
   return std::to_string(fd) + " " + std::string(name, bytes > 0 ? static_cast<size_t>(bytes) : 0);
 }
 
-/// Everything of the shim that has a descriptor.
+/// Opens all that the shim uses descriptors for.
 void open_everything() {
   ibv_device** const list = ibv_get_device_list(nullptr);
   ASSERT_NE(list, nullptr);
@@ -52,7 +52,7 @@ void open_everything() {
   ASSERT_NE(state, "");
 }
 
-/// What a child says that is more than `before`; "" when it is nothing.
+/// The descriptors in the child's output that are not in `before`; "" when there are none.
 std::string more_than(const std::set<int>& before, const std::string& child_says) {
   std::string more;
   size_t lines = 0;
@@ -73,7 +73,7 @@ std::string run_and_look(const char* rounds) {
   return said;
 }
 
-/// Trees of /sys that are there for programs with the device.
+/// The number of /sys trees of programs with the device.
 int trees() {
   int count = 0;
   DIR* const directory = opendir(std::getenv("UROCE_RUNTIME_DIR"));
@@ -85,7 +85,7 @@ int trees() {
 TEST(ExecTest, NothingOfTheDeviceReachesAnotherProgram) {
   const std::set<int> before = descriptors();
   EXPECT_EQ(more_than(before, run_and_look(" again again")), "");
-  EXPECT_LE(trees(), 1);  // each has removed that of the one before
+  EXPECT_LE(trees(), 1);  // each removed that of the previous one
   open_everything();
   EXPECT_GT(descriptors().size(), before.size());
   EXPECT_EQ(more_than(before, run_and_look("")), "");

@@ -15,7 +15,7 @@
 
 namespace {
 
-// Nothing here may need memory, or a constructor.
+// Nothing here may need memory or a constructor.
 constinit std::atomic<long> left{0};  // requests until one fails; 0: none does
 constinit std::atomic<bool> all_after{false};
 constinit std::atomic<bool> has_failed{false};
@@ -82,7 +82,7 @@ FIRST void* mmap64(void* at, size_t bytes, int protection, int flags, int fd, of
 
 FIRST int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*), void* argument) {
   static const auto real = reinterpret_cast<decltype(&pthread_create)>(dlsym(RTLD_NEXT, "pthread_create"));
-  return fails() ? EAGAIN : real(thread, attributes, start, argument);  // as when there is no room for its stack
+  return fails() ? EAGAIN : real(thread, attributes, start, argument);  // as when a stack cannot be allocated
 }
 
 }  // extern "C"

@@ -17,7 +17,7 @@ class FailingMemory final : public Trouble {
   std::string what() const override { return "memory"; }
 };
 
-/// Pieces of memory that were asked for and not given back.
+/// Allocations that were not freed.
 int64_t pieces_in_use();
 
 }  // namespace verbs_test

@@ -25,7 +25,7 @@ volatile bool others_blocked = false;
 uint8_t* other_stack = nullptr;
 constexpr size_t kOtherStack = 65536;
 
-/// What a program does that gives itself pages when it needs them.
+/// As programs do that map pages on demand.
 void give_page(int /*signal*/, siginfo_t* info, void* /*context*/) {
   calls = calls + 1;
   last_address = info->si_addr;
@@ -36,7 +36,7 @@ void give_page(int /*signal*/, siginfo_t* info, void* /*context*/) {
   pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
   others_blocked = sigismember(&blocked, SIGUSR2) != 0;
   const auto page = reinterpret_cast<uint64_t>(info->si_addr) & ~uint64_t{kPage - 1};
-  // A fault elsewhere would come again for ever.
+  // A fault elsewhere would repeat for ever.
   if (mprotect(reinterpret_cast<void*>(page), kPage, PROT_READ | PROT_WRITE) != 0) abort();
 }
 
@@ -59,7 +59,7 @@ class FaultHandlerTest : public PairTest {
     last_address = nullptr;
   }
 
-  /// A WRITE from memory that is gone, in this thread.
+  /// A WRITE from memory that is gone, made in this thread.
   void use_gone_memory() {
     make_pair();
     Mapped memory(kPage);
@@ -77,7 +77,7 @@ class FaultHandlerTest : public PairTest {
   Mapped page_{kPage, Mapped::Of::kNothing, PROT_NONE};
 };
 
-/// How a child ended that does `act`. With `trace`, what the last signal before its end said.
+/// How a child that runs `act` ended. With `trace`, also what the last signal before its end was.
 template <typename Act>
 int end_of_child(Act act, siginfo_t* last = nullptr) {
   const pid_t child = fork();
@@ -138,7 +138,7 @@ TEST_F(FaultHandlerTest, InstalledAfter) {
   EXPECT_EQ(last_address, page_.data() + 20);
   EXPECT_TRUE(on_other_stack);
   EXPECT_FALSE(others_blocked);
-  // As before again: on the stack of the thread.
+  // As before: on the stack of the thread.
   ASSERT_EQ(sigaction(SIGSEGV, &before, nullptr), 0);
   page_.protect(PROT_NONE);
   page_.data()[21] = 1;
@@ -155,14 +155,14 @@ TEST_F(FaultHandlerTest, InstalledWithSignal) {
   raise(SIGBUS);
   EXPECT_EQ(calls, 2);
   EXPECT_EQ(sysv_signal(SIGBUS, only_count), only_count);
-  raise(SIGBUS);  // System V's handlers are for once
+  raise(SIGBUS);  // System V's handlers work once
   EXPECT_EQ(calls, 3);
   EXPECT_EQ(signal(SIGBUS, SIG_IGN), SIG_DFL);
   kill(getpid(), SIGBUS);
   EXPECT_EQ(signal(SIGBUS, SIG_DFL), SIG_IGN);
 }
 
-/// Without a handler the process dies of the fault itself: where a core shows it.
+/// Without a handler the process dies of the fault itself, so that a core file shows the place.
 TEST_F(FaultHandlerTest, WithoutAHandler) {
   uint8_t* const hole = page_.data() + 33;
   for (const sighandler_t handler : {SIG_DFL, SIG_IGN}) {
@@ -195,7 +195,7 @@ TEST_F(FaultHandlerTest, SentWithoutAHandler) {
   EXPECT_NE(child, 0);
 }
 
-/// Threads that leave signals to others mean those that are sent.
+/// A thread that blocks all signals still handles its own faults.
 TEST_F(FaultHandlerTest, ThreadThatBlocksEverything) {
   std::thread([this] {
     sigset_t all;

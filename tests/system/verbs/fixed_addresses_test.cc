@@ -22,14 +22,14 @@ constexpr Range kRanges[] = {
     {"Go's heap", 768 * kGiB, 64 * kGiB},
 };
 
-/// Takes no memory, only the addresses. MAP_FIXED_NOREPLACE: fails where anybody is.
+/// Reserves addresses without memory. MAP_FIXED_NOREPLACE fails where something is mapped.
 bool map(const Range& range) {
   void* const wanted = reinterpret_cast<void*>(range.from);
   return mmap(wanted, range.bytes, PROT_READ | PROT_WRITE,
               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0) == wanted;
 }
 
-/// The device with memory of DPDK's in use: it does something.
+/// Does something with the device, so that memory of DPDK's is used.
 void use_device(ibv_context*& context) {
   ibv_device** const list = ibv_get_device_list(nullptr);
   ASSERT_NE(list, nullptr);

@@ -21,7 +21,7 @@ constexpr uint8_t kTypePersistent = 2;
 constexpr uint8_t kRange = 0;
 constexpr uint8_t kWhole = 1;
 
-/// As the inline function ibv_wr_flush of later headers calls it: the member behind wr_atomic_write.
+/// As the inline function ibv_wr_flush of later headers calls it: by the member behind wr_atomic_write.
 void flush(ibv_qp_ex* qp, uint32_t rkey, uint64_t addr, size_t length, uint8_t type, uint8_t level) {
   void (*operation)(ibv_qp_ex*, uint32_t, uint64_t, size_t, uint8_t, uint8_t) = nullptr;
   const auto* members = reinterpret_cast<const uint8_t*>(qp);
@@ -104,7 +104,7 @@ TEST_F(FlushTest, WhatAFlushMayNot) {
   EXPECT_EQ(status_of_flush(kTypeGlobal, kRange), IBV_WC_REM_INV_REQ_ERR) << "a queue pair without the right";
 }
 
-/// Ordinary memory does not persist, so no region has the right, whatever the queue pair allows.
+/// Ordinary memory does not persist, so no region has the right, whatever the queue pair grants.
 TEST_F(FlushTest, NothingPersists) {
   std::vector<uint8_t> memory(4096);
   errno = 0;

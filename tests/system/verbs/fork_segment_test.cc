@@ -6,7 +6,7 @@
 
 namespace {
 
-/// Destroys what it inherited, as destructors do that nobody thought of. Returns the number of the first that failed.
+/// Destroys what it inherited, as destructors do unexpectedly. Returns the number of the first call that failed.
 int destroy_all_in_child(const Inherited& i) {
   if (verbs<decltype(&ibv_destroy_qp)>("ibv_destroy_qp")(i.qp) != 0) return 1;
   if (verbs<decltype(&ibv_destroy_qp)>("ibv_destroy_qp")(i.qp_ex) != 0) return 2;
@@ -30,7 +30,7 @@ TEST(ForkOnASegmentTest, AChildOpensWhatItsParentHasOpen) {
         Inherited own;
         if (!own.whole() || get_guid(own.list[0]) != guid) return 1;
         if (own.qp->qp_num == inherited.qp->qp_num) return 2;
-        // That it has its own makes no difference to what it inherited.
+        // With a device of its own, it still cannot use what it inherited.
         if (const int step = use_all_in_child(inherited); step != 0) return 200 + step;
         if (const int step = destroy_all_in_child(inherited); step != 0) return 10 + step;
         ibv_wc wc;

@@ -8,7 +8,7 @@
 
 namespace {
 
-/// A child that opens the device, says who it is then, and keeps it until `end`.
+/// A child that opens the device, reports its GUID, and keeps the device until `end`.
 class Opener {
  public:
   Opener() {
@@ -70,7 +70,7 @@ TEST(ForkTest, ADaemonOutlivesTheProcessThatListedTheDevice) {
   close(answer[0]);
 }
 
-// As a daemon does that lists devices first and goes to the background then, or a launcher of programs.
+// As a daemon that lists devices before it goes to the background, or a launcher of programs.
 TEST(ForkTest, AProgramThatOnlyListsTakesNoPlaceFromTheOthers) {
   ibv_device** list = get_list(nullptr);
   ASSERT_NE(list, nullptr);
@@ -101,7 +101,7 @@ TEST(ForkTest, AChildIsRefusedWhatItInheritedAndToldOnce) {
   EXPECT_NE(text.find("belongs to the parent"), std::string::npos) << text;
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
 
-  // The child sees the device, and cannot open it.
+  // The child sees the device, but cannot open it.
   const __be64 guid = get_guid(inherited.list[0]);
   const std::string why = said_by_child(
       [&] {
@@ -113,7 +113,7 @@ TEST(ForkTest, AChildIsRefusedWhatItInheritedAndToldOnce) {
   EXPECT_EQ(status, 0);
   EXPECT_NE(why.find("use --port shmlan"), std::string::npos) << why;
 
-  // The parent notices nothing.
+  // The parent is not affected.
   EXPECT_EQ(std::system("true"), 0);  // a child that execs
   ibv_wc wc;
   EXPECT_EQ(ibv_poll_cq(inherited.cq, 1, &wc), 0);

@@ -75,7 +75,7 @@ TEST_F(ImportTest, WhatIsNoDescriptorOfADevice) {
   close(null);
 }
 
-/// Another process gets the descriptor; the objects are not there.
+/// Another process gets the descriptor, but not the objects.
 TEST_F(ImportTest, AnotherProcessIsRefused) {
   const pid_t child = fork();
   if (child == 0) {
@@ -101,7 +101,7 @@ TEST_F(ImportTest, ADomainAndARegionOfTheOtherContext) {
   EXPECT_EQ(mr->length, b_.mr()->length);
   EXPECT_EQ(mr->lkey, b_.lkey());
   EXPECT_EQ(mr->rkey, b_.rkey());
-  Buffer mine(pd, 64);  // made in the import, used by a queue pair of the original
+  Buffer mine(pd, 64);  // made with the imported domain, used by a queue pair of the original context
   mine.fill(5);
   ibv_send_wr wr{};
   wr.opcode = IBV_WR_RDMA_WRITE;
@@ -114,7 +114,7 @@ TEST_F(ImportTest, ADomainAndARegionOfTheOtherContext) {
   EXPECT_EQ(errno, EINVAL);
   ibv_unimport_mr(mr);
   EXPECT_EQ(ibv_dealloc_pd(pd), EBUSY);  // it is the domain itself
-  // The region is still there, and `mine` too.
+  // The region still exists, and so does `mine`.
   ASSERT_EQ(post_send(left_.get(), wr, mine.sge(0, 64)), 0);
   EXPECT_EQ(poll(cq_.get(), 1)[0].status, IBV_WC_SUCCESS);
   mine = Buffer(pd_.get(), 8);

@@ -30,7 +30,7 @@ inline int exit_status(pid_t child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + status;
 }
 
-/// Everything that a parent may have made before it forks.
+/// All that a parent may have made before it forks.
 struct Inherited {
   ibv_device** list = get_list(nullptr);
   ibv_context* context = open_device(list[0]);
@@ -70,7 +70,7 @@ struct Inherited {
   }
 };
 
-/// Runs `f` in a child; what it printed on stderr, and its exit status.
+/// Runs `f` in a child. Returns what it printed on stderr, and sets its exit status.
 inline std::string said_by_child(const std::function<int()>& f, int& status) {
   int err[2];
   EXPECT_EQ(pipe(err), 0);
@@ -90,7 +90,7 @@ inline std::string said_by_child(const std::function<int()>& f, int& status) {
   return text;
 }
 
-/// Every use of what was inherited. Returns the number of the first that was not refused, or 0.
+/// Uses inherited objects in every way. Returns the number of the first use that was not refused, or 0.
 inline int use_all_in_child(Inherited& i) {
   int step = 0;
   const auto refused = [&step](int result) {

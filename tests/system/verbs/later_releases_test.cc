@@ -125,7 +125,7 @@ TEST_F(LaterReleasesTest, ABufferOfTheDevice) {
   EXPECT_EQ(errno, ENOMEM);
 }
 
-/// In units of 100 Mb/s, and the same as the port says in width and lanes.
+/// In units of 100 Mb/s, and the same as by the port's width and lanes.
 TEST_F(LaterReleasesTest, SpeedOfAPort) {
   const auto query = symbol<int (*)(ibv_context*, uint32_t, uint64_t*)>("ibv_query_port_speed", "IBVERBS_1.16");
   struct {
@@ -134,7 +134,7 @@ TEST_F(LaterReleasesTest, SpeedOfAPort) {
   } port;
   std::memset(static_cast<void*>(&port), 0xff, sizeof port);
   ASSERT_EQ(verbs_get_ctx(device())->query_port(device(), 1, &port.v44, sizeof port), 0);
-  EXPECT_EQ(port.active_speed_ex, 0u);  // what active_speed cannot say, such as XDR: "look there" otherwise
+  EXPECT_EQ(port.active_speed_ex, 0u);  // 0: active_speed tells it; otherwise for speeds such as XDR
   uint64_t speed = 0;
   ASSERT_EQ(query(device(), 1, &speed), 0);
   const struct {
@@ -146,7 +146,7 @@ TEST_F(LaterReleasesTest, SpeedOfAPort) {
     if (lane.code == port.v44.active_speed) said = lane.lane * (port.v44.active_width == 2 ? 4 : 1);
   }
   EXPECT_GT(speed, 0u);
-  EXPECT_LE(speed, said);  // the slowest that is not slower
+  EXPECT_LE(speed, said);  // the code is the slowest that is not slower
   for (const uint32_t absent : {0u, 2u, 256u}) {
     errno = 0;
     EXPECT_EQ(query(device(), absent, &speed), EINVAL);
@@ -154,7 +154,7 @@ TEST_F(LaterReleasesTest, SpeedOfAPort) {
   }
 }
 
-/// A guest whose memory is encrypted has devices that need bounce buffers; this one is a part of the program.
+/// A guest with encrypted memory has devices that need bounce buffers; this device is a part of the program.
 TEST_F(LaterReleasesTest, NoBounceBuffers) {
   ibv_device_attr_ex attr{};
   ASSERT_EQ(ibv_query_device_ex(device(), nullptr, &attr), 0);

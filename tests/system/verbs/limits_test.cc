@@ -13,7 +13,7 @@ class LimitsTest : public testing::Test {
  protected:
   LimitsTest() { EXPECT_EQ(ibv_query_device(device(), &limits_), 0); }
 
-  /// Makes `limit` of them and no more: the next fails for want of room.
+  /// Makes `limit` objects, and no more: the next one fails with ENOMEM.
   template <typename T, typename Make>
   void expect_limit(int limit, Make make) {
     ASSERT_GT(limit, 0);
@@ -26,7 +26,7 @@ class LimitsTest : public testing::Test {
     EXPECT_EQ(make(), nullptr);
     EXPECT_EQ(errno, ENOMEM);
     all.erase(all.begin() + limit / 2);
-    all.emplace_back(make());  // what one gives back another has
+    all.emplace_back(make());  // there is room for another in its place
     EXPECT_NE(all.back(), nullptr);
   }
   ibv_qp_init_attr qp_attr() {
@@ -115,7 +115,7 @@ TEST_F(LimitsTest, WorkRequestsOfAQueuePair) {
   QpOptions options;
   options.max_wr = most;
   const Owned<ibv_qp> qp = make_qp(pd_.get(), cq_.get(), cq_.get(), options);
-  connect(qp.get(), 0xabcdef);  // nobody answers: nothing completes for a while
+  connect(qp.get(), 0xabcdef);  // no answers: nothing completes for a while
   ibv_send_wr wr{};
   wr.opcode = IBV_WR_SEND;
   ibv_send_wr* bad = nullptr;
@@ -151,7 +151,7 @@ TEST_F(LimitsTest, WorkRequestsOfASharedReceiveQueue) {
   EXPECT_NE(Owned<ibv_srq>(ibv_create_srq(pd_.get(), &attr)), nullptr);
 }
 
-/// A SEND, a WRITE and a READ of as many elements as there may be, into as many.
+/// A SEND, a WRITE and a READ with the maximum number of elements, into as many.
 TEST_F(LimitsTest, Elements) {
   const auto most = static_cast<uint32_t>(limits_.max_sge);
   ASSERT_EQ(limits_.max_sge_rd, limits_.max_sge);
@@ -235,7 +235,7 @@ TEST_F(LimitsTest, BytesOfAMessage) {
   ASSERT_EQ(ibv_query_port(device(), 1, &port), 0);
   const Owned<ibv_qp> qp = make_qp(pd_.get(), cq_.get(), cq_.get(), {});
   connect(qp.get(), 0xabcdef);
-  // There need not be that much memory: what is posted fails later, what is too long at once.
+  // That much memory need not exist: such a request fails later, one that is too long at once.
   ibv_sge sges[2] = {{0, port.max_msg_sz / 2, 0}, {0, port.max_msg_sz / 2 + 1, 0}};
   ibv_send_wr wr{};
   wr.opcode = IBV_WR_RDMA_WRITE;
@@ -273,7 +273,7 @@ TEST_F(LimitsTest, WhatIsNotThereIsZero) {
   EXPECT_EQ(limits_.max_fmr, 0);
   EXPECT_EQ(limits_.max_pkeys, 1);
   EXPECT_EQ(limits_.phys_port_cnt, 1);
-  // Queues of queue pairs keep their sizes, and paths do not migrate.
+  // Queue pairs cannot be resized, and paths do not migrate.
   EXPECT_EQ(
       limits_.device_cap_flags & (IBV_DEVICE_RESIZE_MAX_WR | IBV_DEVICE_AUTO_PATH_MIG | IBV_DEVICE_MEM_WINDOW_TYPE_2A),
       0u);
@@ -283,7 +283,7 @@ TEST_F(LimitsTest, WhatIsNotThereIsZero) {
   EXPECT_EQ(limits_.device_cap_flags & kThere, kThere);
 }
 
-/// Bytes of this process that are in memory.
+/// Resident memory of this process, in bytes.
 size_t resident_bytes() {
   std::ifstream file("/proc/self/statm");
   size_t total = 0;
@@ -292,7 +292,7 @@ size_t resident_bytes() {
   return resident * 4096;
 }
 
-/// What is not used costs nothing: programs ask for the most because they can.
+/// Unused entries cost nothing: programs ask for the maximum because they can.
 TEST_F(LimitsTest, AQueuePairAtItsLimitsTakesLittleMemory) {
   const size_t before = resident_bytes();
   QpOptions options;

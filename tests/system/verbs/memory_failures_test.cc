@@ -13,11 +13,11 @@
 
 using namespace verbs_test;
 
-// Of requests that fail: about half of what does today. Where it is hardly one, nothing was looked at.
+// Failed allocations: about half of today's number. With hardly any, nothing would be tested.
 constexpr long kFewest = 400;
 
-/// `short`: without what takes a process for each request. `NUMBER once` or `NUMBER all`: only opens, from this request
-/// on.
+/// `short`: without the parts that take a process for each allocation. `NUMBER once` or `NUMBER all`: only opens, with
+/// failures from this allocation on.
 int main(int argc, char** argv) {
   FailingMemory memory;
   Sweep sweep(memory);

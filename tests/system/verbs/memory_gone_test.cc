@@ -14,7 +14,7 @@ using uroce::test::Mapped;
 
 constexpr uint32_t kMemoryGone = 22;  // Cause::kMemoryGone, the completion's vendor_err
 
-/// How memory goes away.
+/// How the memory disappears.
 enum class Way : uint8_t { kUnmapped, kNoRights, kFileCut };
 
 class MemoryGoneTest : public PairTest, public testing::WithParamInterface<Way> {
@@ -22,7 +22,7 @@ class MemoryGoneTest : public PairTest, public testing::WithParamInterface<Way> 
   MemoryGoneTest() { make_pair(); }
 
   void TearDown() override {
-    // The device, its background thread and other queue pairs are well.
+    // The device, its background thread and other queue pairs still work.
     a_.fill(9);
     const auto third = make_qp(pd_.get(), cq_.get(), recv_cq_.get(), {});
     const auto fourth = make_qp(pd_.get(), cq_.get(), recv_cq_.get(), {});
@@ -52,7 +52,7 @@ class MemoryGoneTest : public PairTest, public testing::WithParamInterface<Way> 
     return wr;
   }
 
-  /// From `offset` on.
+  /// Removes the memory from `offset` on.
   void take_away(size_t offset = 0) {
     switch (GetParam()) {
       case Way::kUnmapped:
@@ -81,7 +81,7 @@ TEST_P(MemoryGoneTest, SourceOfAWrite) {
   expect_gone(completion());
 }
 
-/// What comes before is sent, what comes behind is flushed.
+/// Earlier requests are sent, later ones are flushed.
 TEST_P(MemoryGoneTest, SourceOfTheSecondOfThreeSends) {
   take_away(2 * kPage);
   for (uint64_t i = 0; i < 3; i++) ASSERT_EQ(post_recv(right_.get(), i, b_.sge(i * 10000, 10000)), 0);
@@ -112,7 +112,7 @@ TEST_P(MemoryGoneTest, TargetOfAWriteAtThePeer) {
   a_.fill(1);
   ASSERT_EQ(post_send(left_.get(), rdma(IBV_WR_RDMA_WRITE, memory_.addr(), mr_->rkey), a_.sge(0, 3 * kPage)), 0);
   EXPECT_EQ(completion().status, IBV_WC_REM_ACCESS_ERR);
-  EXPECT_TRUE(std::equal(a_.data(), a_.data() + kPage, memory_.data()));  // up to there it was carried out
+  EXPECT_TRUE(std::equal(a_.data(), a_.data() + kPage, memory_.data()));  // executed up to there
 }
 
 TEST_P(MemoryGoneTest, ReceiveAtThePeer) {
@@ -131,7 +131,7 @@ TEST_P(MemoryGoneTest, TargetOfAnAtomicAtThePeer) {
   EXPECT_EQ(completion().status, IBV_WC_REM_ACCESS_ERR);
 }
 
-/// The peer's word has changed: the error says that its old value is lost.
+/// The peer's word has changed: the error tells that its old value is lost.
 TEST_P(MemoryGoneTest, ResultOfAnAtomic) {
   take_away();
   ASSERT_EQ(post_send(left_.get(), fetch_add(b_.addr(), b_.rkey()), gone_sge(8)), 0);
@@ -145,7 +145,7 @@ TEST_P(MemoryGoneTest, InlineData) {
   wr.send_flags |= IBV_SEND_INLINE;
   EXPECT_EQ(post_send(left_.get(), wr, gone_sge(40)), EFAULT);
   ASSERT_EQ(post_recv(right_.get(), 1, b_.sge(0, 64)), 0);
-  ASSERT_EQ(post_send(left_.get(), send(), a_.sge(0, 64)), 0);  // the queue pair is as it was
+  ASSERT_EQ(post_send(left_.get(), send(), a_.sge(0, 64)), 0);  // the queue pair is not affected
   EXPECT_EQ(completion().status, IBV_WC_SUCCESS);
   poll(recv_cq_.get(), 1);
 }
@@ -162,7 +162,7 @@ TEST_P(MemoryGoneTest, InlineDataOfTheExtendedInterface) {
   EXPECT_EQ(ibv_wr_complete(qp), EFAULT);
 }
 
-/// UC has no answers: the message is dropped, and the next one arrives.
+/// UC has no responses: the message is dropped, and the next one arrives.
 TEST_P(MemoryGoneTest, TargetOfAnUnreliableWrite) {
   QpOptions options;
   options.type = IBV_QPT_UC;
@@ -211,7 +211,7 @@ TEST_P(MemoryGoneTest, Datagrams) {
   expect_gone(completion());
 }
 
-/// Nobody polls, so it is the background thread that meets the fault.
+/// Nothing polls, so the background thread meets the fault.
 TEST_P(MemoryGoneTest, InTheBackground) {
   take_away();
   ASSERT_EQ(post_recv(right_.get(), 7, gone_sge(4096)), 0);
@@ -221,7 +221,7 @@ TEST_P(MemoryGoneTest, InTheBackground) {
   EXPECT_EQ(completion().status, IBV_WC_REM_OP_ERR);
 }
 
-/// Reading goes on where writing is over.
+/// Reading still works after writing does not.
 TEST_P(MemoryGoneTest, ReadOnlyFromNowOn) {
   memory_.protect(PROT_READ);
   ASSERT_EQ(post_send(left_.get(), rdma(IBV_WR_RDMA_READ, memory_.addr(), mr_->rkey), a_.sge(0, 100)), 0);

@@ -88,7 +88,7 @@ TEST_F(MemoryTest, ReregistrationMovesTheRegion) {
   ASSERT_EQ(post_send(left_.get(), write_to(reinterpret_cast<uint64_t>(second.data()), mr->rkey), a_.sge(0, 128)), 0);
   EXPECT_EQ(poll(cq_.get(), 1)[0].status, IBV_WC_SUCCESS);
   EXPECT_TRUE(std::equal(second.begin(), second.end(), a_.data()));
-  // Without the right to write from outside, the peer refuses.
+  // Without the right to remote writes, the peer refuses.
   ASSERT_EQ(ibv_rereg_mr(mr.get(), IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, IBV_ACCESS_LOCAL_WRITE), 0);
   ASSERT_EQ(post_send(left_.get(), write_to(reinterpret_cast<uint64_t>(second.data()), mr->rkey), a_.sge(0, 128)), 0);
   EXPECT_EQ(poll(cq_.get(), 1)[0].status, IBV_WC_REM_ACCESS_ERR);
@@ -106,12 +106,12 @@ TEST_F(MemoryTest, ReregistrationChecksTheRights) {
   EXPECT_EQ(ibv_rereg_mr(mr.get(), IBV_REREG_MR_CHANGE_PD, nullptr, nullptr, 0, 0), IBV_REREG_MR_ERR_INPUT);
   EXPECT_EQ(ibv_rereg_mr(mr.get(), IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, nullptr, 8, 0), IBV_REREG_MR_ERR_INPUT);
   EXPECT_EQ(ibv_rereg_mr(mr.get(), 1 << 9, nullptr, nullptr, 8, 0), IBV_REREG_MR_ERR_INPUT);
-  // Nothing was changed by any of them.
+  // None of them changed anything.
   make_pair();
   const uint64_t addr = reinterpret_cast<uint64_t>(memory.data());
   ASSERT_EQ(post_send(left_.get(), write_to(addr, mr->rkey), a_.sge(0, 64)), 0);
   EXPECT_EQ(poll(cq_.get(), 1)[0].status, IBV_WC_SUCCESS);
-  // Rights that need no LOCAL_WRITE are fine without.
+  // Rights that do not need LOCAL_WRITE work without it.
   EXPECT_EQ(ibv_rereg_mr(mr.get(), IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, IBV_ACCESS_REMOTE_READ), 0);
 }
 
@@ -183,7 +183,7 @@ TEST_F(MemoryTest, WindowOfType2IsInvalidatedByThePeer) {
   EXPECT_EQ(poll(cq_.get(), 1)[0].status, IBV_WC_REM_ACCESS_ERR);
 }
 
-/// The one whose key it was hears of it by its receive; the peer by nothing, until its retries are over.
+/// The owner of the key is told by an error of its receive; the peer gets no answer, until its retries end.
 TEST_F(MemoryTest, AKeyThatThePeerMayNotInvalidate) {
   make_pair();
   ASSERT_EQ(post_recv(right_.get(), 5, b_.sge(8192, 64)), 0);
@@ -207,7 +207,7 @@ TEST_F(MemoryTest, WindowBoundAndInvalidatedLocally) {
   const uint32_t second = ibv_inc_rkey(first);
   const ibv_mw_bind_info info{b_.mr(), b_.addr(), 64, IBV_ACCESS_REMOTE_READ};
   ibv_qp_ex* qp = ibv_qp_to_qp_ex(right_.get());
-  // Given up: the window stays what it was.
+  // Aborted: the window stays as it was.
   ibv_wr_start(qp);
   ibv_wr_bind_mw(qp, mw.get(), first, &info);
   ibv_wr_abort(qp);

@@ -68,7 +68,7 @@ TEST_F(ModerationTest, ByCount) {
   send(1);
   EXPECT_TRUE(event_within(5000));
   poll(events_cq_.get(), 4);
-  EXPECT_FALSE(event_within(0));  // one for all four
+  EXPECT_FALSE(event_within(0));  // one event for all four
 }
 
 TEST_F(ModerationTest, ByTime) {
@@ -83,7 +83,7 @@ TEST_F(ModerationTest, ByTime) {
 
 TEST_F(ModerationTest, ByWhicheverComesFirst) {
   moderate(3, 60000);
-  bool before_its_time = false;  // a busy machine may need several tries
+  bool before_its_time = false;  // by chance on a busy machine, so there are several tries
   for (int i = 0; i < 4 && !before_its_time; i++) {
     ASSERT_EQ(ibv_req_notify_cq(events_cq_.get(), 0), 0);
     const auto before = Clock::now();
@@ -101,7 +101,7 @@ TEST_F(ModerationTest, ByWhicheverComesFirst) {
   poll(events_cq_.get(), 2);
 }
 
-/// What came before the arming waits too, from the time when it came.
+/// Completions from before the arming are held back, too, counted from when they came.
 TEST_F(ModerationTest, CompletionsFromBeforeTheArming) {
   moderate(10, 50000);
   send(2);
@@ -116,7 +116,7 @@ TEST_F(ModerationTest, EndsAtOnce) {
   ASSERT_EQ(ibv_req_notify_cq(events_cq_.get(), 0), 0);
   send(2);
   EXPECT_FALSE(event_within(50));
-  moderate(0, 0);  // what was held back comes now
+  moderate(0, 0);  // raises what was held back
   EXPECT_TRUE(event_within(5000));
   poll(events_cq_.get(), 2);
   ASSERT_EQ(ibv_req_notify_cq(events_cq_.get(), 0), 0);
@@ -174,7 +174,7 @@ TEST_F(SrqTest, AnotherSizeKeepsWhatIsPosted) {
   EXPECT_EQ(now.max_wr, 8u);
   for (uint64_t i = 4; i < 8; i++) ASSERT_EQ(post(i), 0);
   EXPECT_EQ(post(8), ENOMEM);
-  EXPECT_EQ(resize(7), EINVAL);  // there are more in it
+  EXPECT_EQ(resize(7), EINVAL);  // it holds more
   ibv_send_wr wr{};
   wr.opcode = IBV_WR_SEND;
   for (uint64_t i = 0; i < 8; i++) {
@@ -192,7 +192,7 @@ TEST_F(SrqTest, AnotherSizeKeepsWhatIsPosted) {
   right_.reset();
 }
 
-/// Of the keys of its receives, those of its own protection domain are good, those of the queue pair's are not.
+/// Keys of its receives must be of its own protection domain, not of the queue pair's.
 TEST_F(SrqTest, ReceivesBelongToItsProtectionDomain) {
   const Owned<ibv_pd> other(ibv_alloc_pd(device()));
   Buffer target(other.get(), 64);
@@ -230,12 +230,12 @@ TEST_F(SrqTest, LimitAndSizeTogether) {
   EXPECT_EQ(now.max_wr, 16u);
   EXPECT_EQ(now.max_sge, 2u);
   EXPECT_EQ(now.srq_limit, 10u);
-  EXPECT_EQ(resize(9), EINVAL);  // the limit would be beyond it
+  EXPECT_EQ(resize(9), EINVAL);  // below the limit
   EXPECT_EQ(resize(0), EINVAL);
   EXPECT_EQ(resize(32769), EINVAL);
 }
 
-/// Several queue pairs share one; what a connection sends and writes fills it in the order in which it was posted.
+/// Several queue pairs share one; SENDs and WRITEs of a connection use its receives in the order of posting.
 TEST_F(SrqTest, UnreliableConnectionsShareOne) {
   make(8);
   QpOptions options;
@@ -261,7 +261,7 @@ TEST_F(SrqTest, UnreliableConnectionsShareOne) {
     EXPECT_EQ(wc.qp_num, i == 1 ? left_->qp_num : right_->qp_num);
     EXPECT_EQ(std::memcmp(b_.data() + (i == 2 ? 4096 : 64 * i), a_.data() + 100 * i, 60), 0);
   }
-  // The queue outlives a queue pair that failed.
+  // The shared queue outlives a queue pair that failed.
   to_error(right_.get());
   const ibv_async_event last = wait_for(IBV_EVENT_QP_LAST_WQE_REACHED, right_.get());
   ibv_async_event copy = last;
@@ -276,7 +276,7 @@ TEST_F(SrqTest, UnreliableConnectionsShareOne) {
 class RateTest : public PairTest {
  protected:
   static constexpr uint32_t kBytes = 60000;
-  /// How long eight WRITEs take.
+  /// The time that eight WRITEs take.
   double seconds() {
     ibv_send_wr wr{};
     wr.opcode = IBV_WR_RDMA_WRITE;

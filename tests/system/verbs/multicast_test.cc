@@ -45,7 +45,7 @@ class MulticastTest : public PairTest {
   }
 };
 
-/// The flag is the sender's: others of the group get what it sends, and it gets what others send.
+/// The flag is the sender's: other members get its datagrams, and it gets theirs.
 TEST_F(MulticastTest, AQueuePairNeedNotHearItself) {
   ibv_qp_init_attr_ex attr{};
   attr.pd = pd_.get();

@@ -14,7 +14,7 @@ namespace verbs_test {
 
 using Bytes = std::vector<uint8_t>;
 
-/// A socket of RDMA netlink that waits a second for an answer.
+/// An RDMA netlink socket that waits a second for an answer.
 class Asker {
  public:
   Asker() : fd_(socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_RDMA)) {
@@ -48,7 +48,7 @@ inline nlmsghdr header_of(const Bytes& message) {
   return header;
 }
 
-/// What stands behind the header of an acknowledgement, or of the end of a list.
+/// The error number behind the header of an acknowledgement or of the end of a list.
 inline int error_of(const Bytes& message) {
   int error = 1;
   if (message.size() >= sizeof(nlmsghdr) + sizeof error) {

@@ -10,10 +10,10 @@
 
 namespace verbs_test {
 
-/// Neither done nor refused: the peer was not reached.
+/// Neither done nor refused: the peer could not be reached.
 constexpr int kUnreached = -1;
 
-/// The other program. It is a process of its own, in the same runtime directory.
+/// The other program: a process of its own in the same runtime directory.
 class Peer {
  public:
   Peer();
@@ -25,7 +25,7 @@ class Peer {
     uint32_t qpn;
     ibv_gid gid;
   };
-  /// A queue pair of the peer that is connected to this one, and waits for a message.
+  /// Makes the peer connect a queue pair to this one, which then waits for a message.
   End connect(const End& own) const;
   /// The port at which the peer listens.
   static constexpr uint16_t kPort = 7471;
@@ -38,25 +38,25 @@ class Peer {
   int socket_ = -1;
 };
 
-/// What a newcomer does. Returns 0, an errno of what was refused, or kUnreached; nothing stays behind. `patience` is
-/// called when it has waited for a while: what waits goes on then.
+/// What a newcomer does. Returns 0, the errno of a refusal, or kUnreached, and leaves nothing behind. It calls
+/// `patience` when it has waited for a while: then calls are no longer refused.
 struct Story {
   const char* name;
   std::function<int(ibv_context*, const Peer&, const std::function<void()>& patience)> run;
-  bool is_long = false;      // what is lost is said again only after seconds, or there are many calls
-  bool looks_first = false;  // at the files of /sys: of the many calls, only some are refused
+  bool is_long = false;      // lost messages are repeated only after seconds, or there are many calls
+  bool looks_first = false;  // looks at the files of /sys first: of those many calls, only some are refused
 };
 
-/// RC queue pairs, and a message to the peer.
+/// Connects RC queue pairs, and sends the peer a message.
 int pair_up(ibv_context* context, const Peer& peer, const std::function<void()>& patience);
-/// Connects by address and port, and parts.
+/// Connects by address and port, and disconnects.
 int connect_by_address(ibv_context* context, const Peer& peer, const std::function<void()>& patience);
-/// Is connected to.
+/// Accepts a connection of the peer's.
 int listen_for_peer(ibv_context* context, const Peer& peer, const std::function<void()>& patience);
-/// More queue pairs than one block of numbers has.
+/// Makes more queue pairs than one block of numbers has.
 int take_many_numbers(ibv_context* context, const Peer& peer, const std::function<void()>& patience);
 
-/// Of a queue pair in RESET. 0 or an errno.
+/// From RESET. Returns 0 or an errno.
 int bring_to_rts(ibv_qp* qp, const Peer::End& to);
 ibv_gid own_gid(ibv_context* context);
 

@@ -15,7 +15,7 @@
 namespace verbs_test {
 namespace {
 
-/// What the newcomer asks for.
+/// What the newcomer asks the peer for.
 struct Wish {
   bool call_back;
   Peer::End end;

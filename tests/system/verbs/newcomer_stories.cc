@@ -12,7 +12,7 @@
 namespace verbs_test {
 namespace {
 
-/// The errno of a call that makes something.
+/// The errno of a call that makes an object.
 template <typename T>
 int error_of(const T* made) {
   return made != nullptr ? 0 : errno;
@@ -59,11 +59,11 @@ struct Pair {
       if (count == 1) return completion.status == IBV_WC_SUCCESS ? 0 : kUnreached;
       usleep(1000);
     }
-    return ETIME;  // neither: it hangs
+    return ETIME;  // neither: a lost message
   }
 };
 
-/// A channel and an id, with what hangs on it.
+/// A channel and an id, with all that belongs to them.
 struct Line {
   rdma_event_channel* channel = nullptr;
   rdma_cm_id* id = nullptr;
@@ -71,7 +71,7 @@ struct Line {
 
   int make() {
     if (const int error = error_of(channel = rdma_create_event_channel())) return error;
-    // librdmacm drops a request that it has no means for, and waits for the next event.
+    // librdmacm drops a request that it lacks the means for, and waits for the next event.
     if (fcntl(channel->fd, F_SETFL, O_NONBLOCK) != 0) return errno;
     return rdma_create_id(channel, &id, nullptr, RDMA_PS_TCP) == 0 ? 0 : errno;
   }

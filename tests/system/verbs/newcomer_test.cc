@@ -28,19 +28,19 @@ const Story kStories[] = {{"a queue pair", pair_up},
 
 enum Result : int { kDone = 0, kMore = 1, kWrong = 2 };
 
-/// So that who is gone is in nobody's way.
+/// So that members that are gone do not matter to later ones.
 void have_own_directory() {
   const std::string own = std::string(std::getenv("UROCE_RUNTIME_DIR")) + "/" + std::to_string(getpid());
   if (mkdir(own.c_str(), 0700) != 0) std::abort();
   setenv("UROCE_RUNTIME_DIR", own.c_str(), 1);
 }
 
-/// The files of /sys, of which there are many, are made when librdmacm looks for the first time.
+/// The many files of /sys are made when librdmacm first looks for them.
 void prepare(const Story& story) {
   if (!story.looks_first) rdma_destroy_event_channel(rdma_create_event_channel());
 }
 
-/// What the files of /sys lack is for librdmacm to say in its way, as is a port that cannot be had.
+/// When files of /sys are missing, or no port can be had, librdmacm has errors of its own.
 bool is_fitting(const Story& story, const RefusedCalls& calls, int error) {
   return error == 0 ||
          (calls.failed() && (error == kUnreached || error == ENOMEM || story.looks_first || calls.fits(error)));
@@ -62,7 +62,7 @@ bool is_fitting(const Story& story, const RefusedCalls& calls, int error) {
                  result == kUnreached ? "not reached" : std::strerror(result));
     _exit(kWrong);
   }
-  if (failed && story.looks_first) usleep(1'100'000);  // what is missing there is made once a second
+  if (failed && story.looks_first) usleep(1'100'000);  // missing files there are made again once a second
   if (failed) result = story.run(context, peer, [] {});
   if (result != 0) {
     std::fprintf(stderr, "%s, after call %ld %s (%s): %s\n", story.name, n,
@@ -73,7 +73,7 @@ bool is_fitting(const Story& story, const RefusedCalls& calls, int error) {
   _exit(failed ? kMore : kDone);
 }
 
-/// Adds the number of calls that were refused.
+/// Adds the number of refused calls to `refused`.
 bool sweep(const Story& story, RefusedCalls::Kind kind, Trouble::Mode mode, long& refused) {
   bool good = true;
   int wrong = 0;
@@ -98,6 +98,7 @@ bool sweep(const Story& story, RefusedCalls::Kind kind, Trouble::Mode mode, long
   }
   std::printf("%s: %ld calls of kind %d, %s\n", story.name, n - 1, kind, mode == Trouble::kOnce ? "one" : "all behind");
   return good;
+  /// A newcomer needs the kernel: with hardly any refused calls nothing would be tested.
 }
 
 /// A newcomer does not do without the kernel: where hardly a call was refused, nothing was looked at.
@@ -106,7 +107,7 @@ bool are_enough(const char* what, long refused, long wanted) {
   return refused >= wanted;
 }
 
-/// `each`: also what is refused once, and what takes long.
+/// `each`: also refuses calls one by one, and takes longer.
 int program(int argc, char** argv) {
   if (the_device() == nullptr) return 1;
   const bool each = argc > 1 && std::strcmp(argv[1], "each") == 0;

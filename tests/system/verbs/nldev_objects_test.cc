@@ -25,7 +25,7 @@ using namespace verbs_test;
 
 namespace {
 
-/// Attributes by type; the last counts.
+/// Attributes by type; of several, the last one.
 using Attributes = std::map<int, Bytes>;
 
 Attributes attributes_of(const uint8_t* at, size_t left) {
@@ -73,7 +73,7 @@ Bytes request_of(int op, int flags, std::optional<uint32_t> port = {}, std::pair
   return request;
 }
 
-/// The entries of the lists up to their end.
+/// The entries of the list, up to its end.
 std::vector<Attributes> entries(const Asker& asker, int table) {
   std::vector<Attributes> all;
   for (;;) {
@@ -103,7 +103,7 @@ std::vector<Attributes> listed(int op, int table) {
   const Asker asker;
   asker.ask(request_of(op, NLM_F_DUMP));
   std::vector<Attributes> all = entries(asker, table);
-  // Other programs of the machine may have objects, too.
+  // Other programs on the machine may have objects, too.
   std::erase_if(all, [](const Attributes& a) { return number_in(a, RDMA_NLDEV_ATTR_RES_PID) != uint64_t(getpid()); });
   return all;
 }
@@ -157,7 +157,7 @@ TEST_F(NldevObjectsTest, QueuesKeepTheirNumbers) {
   const int kept = more[2]->cqe;
   const uint64_t before = number_of(kept);
   ASSERT_NE(before, 0u);
-  more.erase(more.begin());  // the last takes its place
+  more.erase(more.begin());  // replaced by the last one
   EXPECT_EQ(number_of(kept), before);
 }
 
@@ -185,7 +185,7 @@ TEST_F(NldevObjectsTest, OneByItsNumber) {
   EXPECT_EQ(number_in(qp, RDMA_NLDEV_ATTR_RES_PID), uint64_t(getpid()));
   asker.ask(request_of(RDMA_NLDEV_CMD_RES_QP_GET, 0, 1, {RDMA_NLDEV_ATTR_RES_LQPN, 0}));
   EXPECT_EQ(error_of(asker.receive()), -ENOENT);
-  // Queue pairs are asked for by port, and other objects are not.
+  // A query for a queue pair names a port, one for other objects does not.
   asker.ask(request_of(RDMA_NLDEV_CMD_RES_QP_GET, 0, {}, {RDMA_NLDEV_ATTR_RES_LQPN, left_->qp_num}));
   EXPECT_EQ(error_of(asker.receive()), -EINVAL);
   asker.ask(request_of(RDMA_NLDEV_CMD_RES_PD_GET, 0, 1, {RDMA_NLDEV_ATTR_RES_PDN, 1}));
@@ -194,7 +194,8 @@ TEST_F(NldevObjectsTest, OneByItsNumber) {
   EXPECT_EQ(error_of(asker.receive()), -EINVAL);
 }
 
-// A socket with the least room that a kernel gives: the list comes as the program reads, and a second one only then.
+// A socket with the smallest buffer that the kernel allows: the list comes as the program reads, and a second one only
+// then.
 TEST_F(NldevObjectsTest, MoreThanTheSocketHasRoomFor) {
   std::vector<Owned<ibv_qp>> many;
   for (int i = 0; i < 300; i++) many.push_back(make_qp(pd_.get(), cq_.get(), cq_.get(), {.max_wr = 1, .max_sge = 1}));
@@ -212,7 +213,7 @@ TEST_F(NldevObjectsTest, MoreThanTheSocketHasRoomFor) {
   for (const auto& qp : many) EXPECT_TRUE(numbers.contains(qp->qp_num));
 }
 
-// Whoever closes the socket in the middle of a list leaves nothing behind.
+// A socket closed in the middle of a list leaves nothing behind.
 TEST_F(NldevObjectsTest, AListThatNobodyReads) {
   std::vector<Owned<ibv_qp>> many;
   for (int i = 0; i < 300; i++) many.push_back(make_qp(pd_.get(), cq_.get(), cq_.get(), {.max_wr = 1, .max_sge = 1}));
@@ -226,8 +227,8 @@ TEST_F(NldevObjectsTest, AListThatNobodyReads) {
   EXPECT_EQ(listed(RDMA_NLDEV_CMD_RES_QP_GET, RDMA_NLDEV_ATTR_RES_QP).size(), many.size());
 }
 
-// Commands about objects with bytes changed at random, for every kind: answers are whole messages of a page at most,
-// and the next good request is answered.
+// Commands about objects of every kind, with bytes changed at random: answers are whole messages of at most a page, and
+// the next valid request is answered.
 TEST_F(NldevObjectsTest, RandomRequests) {
   make_pair();
   std::mt19937 random(2207);
@@ -252,7 +253,7 @@ TEST_F(NldevObjectsTest, RandomRequests) {
   EXPECT_EQ(listed(RDMA_NLDEV_CMD_RES_QP_GET, RDMA_NLDEV_ATTR_RES_QP).size(), 2u);
 }
 
-// Another program: it is among the others, and when it is stopped, the others are listed all the same.
+// Another program's objects are in the list; when it is stopped, those of the others still are.
 TEST_F(NldevObjectsTest, AnotherProgramAndOneThatIsStopped) {
   int ready[2];
   ASSERT_EQ(pipe(ready), 0);

@@ -107,7 +107,7 @@ TEST(NldevTest, ACopyAndAChildAsk) {
   EXPECT_EQ(status, 0);
 }
 
-// Lengths, types and attributes at random: answers are whole messages, and the next good request is answered.
+// Lengths, types and attributes at random: answers are whole messages, and the next valid request is answered.
 TEST(NldevTest, RandomRequests) {
   std::mt19937 random(4791);
   for (int round = 0; round < 20000; round++) {

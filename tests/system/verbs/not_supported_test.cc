@@ -50,7 +50,7 @@ TEST_F(NotSupportedTest, SharedReceiveQueuesOfOtherKinds) {
   Owned<ibv_srq> srq(ibv_create_srq_ex(device(), &attr));
   ASSERT_NE(srq, nullptr);
   uint32_t number = 0;
-  EXPECT_EQ(ibv_get_srq_num(srq.get(), &number), EINVAL);  // only those of XRC have one
+  EXPECT_EQ(ibv_get_srq_num(srq.get(), &number), EINVAL);  // only XRC queues have one
 }
 
 TEST_F(NotSupportedTest, SymbolsOfTheFirstRelease) {

@@ -61,7 +61,7 @@ TEST_F(OnDemandTest, TheDeviceSaysSo) {
             uint32_t{IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV});
 }
 
-/// The address is taken first and the memory comes later, goes, and comes again.
+/// Registered first; then the memory is mapped, unmapped, and mapped again.
 TEST_F(OnDemandTest, MemoryComesAndGoesUnderARegion) {
   make_pair();
   Mapped place(4 * kPage);
@@ -69,7 +69,7 @@ TEST_F(OnDemandTest, MemoryComesAndGoesUnderARegion) {
   place.unmap(0);
   const Owned<ibv_mr> mr(ibv_reg_mr(pd_.get(), data, 4 * kPage, kOnDemand));
   ASSERT_NE(mr, nullptr);
-  EXPECT_EQ(ibv_reg_mr(pd_.get(), data, 4 * kPage, kAllAccess), nullptr);  // else it has to be there
+  EXPECT_EQ(ibv_reg_mr(pd_.get(), data, 4 * kPage, kAllAccess), nullptr);  // otherwise it must be mapped
   EXPECT_EQ(errno, EFAULT);
   constexpr int kFixed = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
   for (int round = 0; round < 2; round++) {
@@ -93,7 +93,7 @@ TEST_F(OnDemandTest, OneRegionForAllOfTheMemory) {
   a_.fill(9);
   EXPECT_EQ(write(addr, all->rkey, 3000), IBV_WC_SUCCESS);
   EXPECT_TRUE(std::equal(mine.begin(), mine.end(), a_.data()));
-  // As a local key too, for both directions.
+  // As a local key, too, in both directions.
   send({addr, 3000, all->lkey}, {b_.addr(), 3000, all->lkey});
   EXPECT_TRUE(std::equal(mine.begin(), mine.end(), b_.data()));
   uint64_t word = 5;
@@ -104,7 +104,7 @@ TEST_F(OnDemandTest, OneRegionForAllOfTheMemory) {
   ASSERT_EQ(post_send(left_.get(), wr, {addr, 8, all->lkey}), 0);
   ASSERT_EQ(poll(cq_.get(), 1)[0].status, IBV_WC_SUCCESS);
   EXPECT_EQ(word, 8u);
-  // Where no memory is, there is none: page zero, and the end of the addresses.
+  // Addresses that never have memory: page zero, and the end.
   EXPECT_EQ(write(0, all->rkey, 8), IBV_WC_REM_ACCESS_ERR);
 }
 
@@ -189,11 +189,11 @@ TEST_F(OnDemandTest, ANullRegionReadsAsZerosAndTakesEverything) {
   EXPECT_TRUE(std::all_of(b_.data(), b_.data() + 5000, [](uint8_t byte) { return byte == 0; }));
   EXPECT_EQ(b_.data()[5000], static_cast<uint8_t>(7 + 5000 * 7 + 5000 / 256));
   a_.fill(1);
-  send(a_.sge(0, 60000), {UINT64_MAX - 70000, 60000, null->lkey});  // all of it is dropped
+  send(a_.sge(0, 60000), {UINT64_MAX - 70000, 60000, null->lkey});  // all of it is discarded
   EXPECT_EQ(one_sided(IBV_WR_RDMA_READ, b_.addr(), b_.rkey(), {0, 4000, null->lkey}), IBV_WC_SUCCESS);
 }
 
-/// A header is kept and the rest of the message is not.
+/// The header is kept, and the rest of the message is not.
 TEST_F(OnDemandTest, ANullRegionBesideRealMemory) {
   make_pair();
   const Owned<ibv_mr> null(ibv_alloc_null_mr(pd_.get()));

@@ -15,7 +15,7 @@ using namespace verbs_test;
 using uroce::test::kPage;
 using uroce::test::Mapped;
 
-// Of release 64, by number, since the headers that this is built with may be older.
+// From release 64, as numbers, since the headers used here may be older.
 constexpr uint32_t kSupportsFlush = 1 << 6;
 constexpr uint32_t kSupportsAtomicWrite = 1 << 7;
 constexpr int kFlushGlobal = 1 << 8;
@@ -54,7 +54,7 @@ void flush(ibv_qp_ex* qp, uint32_t rkey, uint64_t addr) {
   operation(qp, rkey, addr, kBytes, /*global visibility*/ 1, /*of a range*/ 0);
 }
 
-/// A page that was not there when it was registered.
+/// A page that was not mapped when it was registered.
 struct OnDemand {
   explicit OnDemand(ibv_pd* pd)
       : mr(ibv_reg_mr(pd, memory.data(), kPage, kAllAccess | kFlushGlobal | IBV_ACCESS_ON_DEMAND)) {
@@ -89,7 +89,7 @@ class OnDemandTransportsTest : public XrcTest, public testing::WithParamInterfac
         return (attr.xrc_odp_caps & operation().bit) != 0;
     }
   }
-  /// Whether such a queue pair can be had at all.
+  /// Whether such a queue pair can be made at all.
   bool exists() {
     ibv_qp_init_attr_ex attr{};
     attr.pd = pd_.get();
@@ -123,7 +123,7 @@ class OnDemandTransportsTest : public XrcTest, public testing::WithParamInterfac
     ASSERT_EQ(ibv_modify_qp(right_.get(), &attr, IBV_QP_ACCESS_FLAGS), 0);
   }
   bool post_receive(const ibv_sge& place) {
-    // An XRC target's receives are those of shared queues: its own would be what RECV speaks of.
+    // An XRC target uses shared receive queues: RECV would mean receives of its own.
     if (!shared() || operation().bit == IBV_ODP_SUPPORT_RECV) return post_recv(right_.get(), 1, place) == 0;
     post_to(queue_, 1, place);
     return true;
@@ -164,7 +164,7 @@ class OnDemandTransportsTest : public XrcTest, public testing::WithParamInterfac
     if (elements) ibv_wr_set_sge(qp, local.lkey, local.addr, local.length);
     EXPECT_EQ(ibv_wr_complete(qp), 0);
   }
-  /// Carried out once with memory on demand at each end that the operation touches; the bytes say whether it worked.
+  /// Executes the operation once, with memory on demand at each end that it touches; the bytes show whether it worked.
   bool works() {
     if (xrc()) queue_ = make_queue();
     if (shared() && !xrc()) {
@@ -195,7 +195,7 @@ class OnDemandTransportsTest : public XrcTest, public testing::WithParamInterfac
     if (message && transport().type == IBV_QPT_UD) end += kGrhBytes;
     return arrive(end, bytes);
   }
-  /// A WRITE of an unreliable connection is complete before it arrives.
+  /// A WRITE of an unreliable connection completes before it arrives.
   bool arrive(const uint8_t* at, size_t bytes) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
     while (std::chrono::steady_clock::now() < end) {

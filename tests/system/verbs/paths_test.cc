@@ -41,7 +41,7 @@ std::set<std::string> list(const char* path) {
 
 const std::string kDevice = "/sys/class/infiniband/uroce0";
 
-/// Two ports without an interface of the kernel: a model of the card, by its name, or the segment, the default.
+/// Two ports without a kernel interface: a model of the card, which is named, or the segment, the default.
 bool on_card() { return std::getenv("UROCE_PORT") != nullptr; }
 
 TEST(PathsTest, UverbsIsACharacterDeviceThatOpens) {
@@ -80,7 +80,7 @@ TEST(PathsTest, Attributes) {
   EXPECT_EQ(read_file(kDevice + "/ports/1/gids/0").substr(0, 5), "fe80:");
   EXPECT_EQ(read_file(kDevice + "/node_guid").size(), 20u);
   EXPECT_EQ(read_file(kDevice + "/ports/1/gid_attrs/types/99"), "(cannot be opened)");
-  // Nothing at an index: zeros, of no type.
+  // An unused index: zeros, without a type.
   EXPECT_EQ(read_file(kDevice + "/ports/1/gids/31"), "0000:0000:0000:0000:0000:0000:0000:0000\n");
   EXPECT_EQ(read_file(kDevice + "/ports/1/gids/32"), "(cannot be opened)");
   EXPECT_EQ(read_file(kDevice + "/ports/1/gid_attrs/types/31"), "(cannot be opened)");
@@ -94,7 +94,7 @@ TEST(PathsTest, Attributes) {
   std::fclose(file);
 }
 
-/// The files of a kernel's device, with what programs make of them.
+/// The files that a kernel's device has, with contents as programs expect them.
 TEST(PathsTest, EveryAttribute) {
   EXPECT_EQ(read_file(kDevice + "/fw_ver"), "uroce-0.1\n");
   EXPECT_EQ(read_file(kDevice + "/hw_rev"), "0\n");
@@ -121,8 +121,8 @@ TEST(PathsTest, EveryAttribute) {
   EXPECT_EQ(read_file("/sys/class/infiniband_mad/abi_version"), "5\n");
 }
 
-// The segment has the addresses of the machine's interfaces, and belongs to the first of these; the card is none of
-// them.
+// The segment has the addresses of the machine's interfaces, and belongs to the first of these; the card belongs to
+// none.
 TEST(PathsTest, InterfaceOfTheKernel) {
   const std::string parent = read_file(kDevice + "/parent");
   EXPECT_EQ(read_file(kDevice + "/ports/1/gid_attrs/ndevs/0"), parent);
@@ -217,8 +217,8 @@ TEST(PathsTest, FilesOfTheApi) {
   EXPECT_EQ(std::string(text, 4), "1: x");
 }
 
-/// Trees of processes that are gone are removed when another process makes its tree; those of living ones stay. That a
-/// process lives is known by a lock: a process of another container may have any number.
+/// Trees of processes that are gone are removed when another process makes its tree; those of living ones stay. A lock
+/// shows that a process lives: numbers are not unique across containers.
 TEST(PathsTest, TreesOfTheDeadAreRemoved) {
   const std::string directory = std::getenv("UROCE_RUNTIME_DIR");
   const std::string dead = directory + "/sysfs-" + std::to_string(getppid()) + "-abcdef";
@@ -247,7 +247,7 @@ TEST(PathsTest, RealPathKeepsItsName) {
 }
 
 /// As with the kernel's software devices: topology code (NCCL, UCX, hwloc, libfabric) that walks up from `device` finds
-/// nothing, and takes the device for one that hangs on no bus.
+/// nothing, and takes the device for one without a bus.
 TEST(PathsTest, TheDeviceHangsOnNoBus) {
   EXPECT_EQ(realpath((kDevice + "/device").c_str(), nullptr), nullptr);
   EXPECT_EQ(errno, ENOENT);
@@ -257,7 +257,7 @@ TEST(PathsTest, TheDeviceHangsOnNoBus) {
   std::free(subsystem);
 }
 
-/// People and scripts look with `ls -l`, which asks for extended attributes.
+/// `ls -l`, as used by people and scripts, asks for extended attributes.
 TEST(PathsTest, ListingsHaveNoErrors) {
   const char* const command =
       "ls -lR /sys/class/infiniband /sys/class/infiniband_verbs /dev/infiniband 2>&1 >/dev/null";
@@ -275,7 +275,7 @@ TEST(PathsTest, ListingsHaveNoErrors) {
   EXPECT_GE(llistxattr(file.c_str(), room, sizeof room), 0);
 }
 
-/// Puts the working directory back.
+/// Restores the working directory.
 class InDirectory {
  public:
   explicit InDirectory(const std::string& path) : before_(open(".", O_PATH | O_DIRECTORY)) {
@@ -305,8 +305,8 @@ std::string output_of(const char* command) {
   return text;
 }
 
-/// A shell looks 200 times while there can be no tree, and then until it is there. What is said meanwhile, and how many
-/// seconds the 200 looks took in its last line.
+/// A shell looks 200 times while there can be no tree, and then until there is one. Returns what was logged, and in the
+/// last line how many seconds the 200 looks took.
 std::string look_without_a_tree() {
   return output_of(R"(d=$UROCE_RUNTIME_DIR/later; echo > $d
     env -u UROCE_PORT UROCE_LOG=debug UROCE_RUNTIME_DIR=$d sh -c '
@@ -350,7 +350,7 @@ TEST(PathsTest, ADirectoryToWorkIn) {
   char* const name = get_current_dir_name();
   EXPECT_EQ(name, kDevice + "/ports/1");
   std::free(name);
-  std::string room(kDevice.size() + std::strlen("/ports/1"), '\0');  // its end would have no place
+  std::string room(kDevice.size() + std::strlen("/ports/1"), '\0');  // no room for the terminating NUL
   for (const size_t bytes : {size_t{8}, room.size()}) {
     EXPECT_EQ(getcwd(room.data(), bytes), nullptr);
     EXPECT_EQ(errno, ERANGE);
@@ -394,7 +394,7 @@ TEST(PathsTest, ChildrenSeeTheSame) {
   EXPECT_STREQ(line, "uroce0\n");
 }
 
-/// As the kernel answers.
+/// As the kernel does.
 TEST(PathsTest, NoPathAtAll) {
   const char* volatile none = nullptr;  // the compiler would warn
   struct stat info;
@@ -415,7 +415,7 @@ TEST(PathsTest, OtherPathsAreLeftAlone) {
   EXPECT_EQ(errno, ENOENT);
   EXPECT_EQ(stat("/dev/null", &info), 0);
   const std::string name = testing::TempDir() + "uroce_paths_test_" + std::to_string(getpid());
-  const int fd = open(name.c_str(), O_CREAT | O_EXCL | O_WRONLY, 0640);  // the mode goes through
+  const int fd = open(name.c_str(), O_CREAT | O_EXCL | O_WRONLY, 0640);  // the mode is passed on
   ASSERT_GE(fd, 0);
   ASSERT_EQ(fstat(fd, &info), 0);
   EXPECT_EQ(info.st_mode & 0777 & ~0640u, 0u);

@@ -36,7 +36,7 @@ std::string file(const std::string& name) {
   return std::string(text, length > 0 ? static_cast<size_t>(length) : 0);
 }
 
-/// The next event of a context, which is about the port; one that never comes when there is none.
+/// The next event of a context, which must be about the port; a type that never occurs when there is none.
 ibv_event_type next_event(ibv_context* context = device()) {
   pollfd p{context->async_fd, POLLIN, 0};
   if (::poll(&p, 1, 3000) != 1) return IBV_EVENT_CLIENT_REREGISTER;
@@ -73,7 +73,7 @@ TEST(PortTest, TheLinkGoesAndComes) {
   EXPECT_EQ(file("ports/1/state"), "4: ACTIVE\n");
   run("ip link set far down");
   EXPECT_EQ(next_event(), IBV_EVENT_PORT_ERR);
-  EXPECT_EQ(next_event(second), IBV_EVENT_PORT_ERR);  // every context hears of it
+  EXPECT_EQ(next_event(second), IBV_EVENT_PORT_ERR);  // every context gets it
   ASSERT_EQ(ibv_query_port(device(), 1, &port), 0);
   EXPECT_EQ(port.state, IBV_PORT_DOWN);
   EXPECT_EQ(port.phys_state, 3);
@@ -98,12 +98,12 @@ TEST(PortTest, AddressesComeAndGo) {
   EXPECT_EQ(file("ports/1/gid_attrs/types/2"), "RoCE v2\n");
   EXPECT_EQ(file("ports/1/gid_attrs/ndevs/2"), "near\n");
 
-  // It can be talked from, and to.
+  // It can be a source, and a destination.
   const Owned<ibv_pd> pd(ibv_alloc_pd(device()));
   ibv_ah_attr attr = own_address(2);
   EXPECT_NE(Owned<ibv_ah>(ibv_create_ah(pd.get(), &attr)), nullptr);
 
-  // What goes leaves a hole; the others keep their places.
+  // A removed address leaves an unused index; the others keep theirs.
   ibv_ah_attr gone = own_address(1);
   run("ip addr del 10.77.0.1/24 dev near");
   EXPECT_EQ(next_event(), IBV_EVENT_GID_CHANGE);
@@ -119,18 +119,18 @@ TEST(PortTest, AddressesComeAndGo) {
   EXPECT_EQ(ibv_create_ah(pd.get(), &gone), nullptr);
   EXPECT_EQ(errno, EINVAL);
 
-  // The first hole is the next one's.
+  // The next address takes the first unused index.
   run("ip addr add 10.77.0.1/24 dev near");
   EXPECT_EQ(next_event(), IBV_EVENT_GID_CHANGE);
   EXPECT_EQ(gid_at(1), "10.77.0.1");
   run("ip addr del 10.77.1.2/24 dev near");
   EXPECT_EQ(next_event(), IBV_EVENT_GID_CHANGE);
   EXPECT_EQ(gid_at(2), "hole");
-  run("ip addr add 10.88.0.1/24 dev far");  // another interface's business
+  run("ip addr add 10.88.0.1/24 dev far");  // of another interface
   expect_no_event();
 }
 
-/// What is written to standard error, the log for example, while it lives.
+/// Collects what is written to standard error, such as the log, while it lives.
 class StandardError {
  public:
   StandardError() {
@@ -141,7 +141,7 @@ class StandardError {
     dup2(before_, STDERR_FILENO);
     for (const int fd : {pipe_[0], pipe_[1], before_}) close(fd);
   }
-  /// What came, up to the first line that has this; all that came when none does.
+  /// All that came up to the first line with `words`; everything when none has them.
   std::string until(const std::string& words, int patience_ms) {
     std::string text;
     pollfd p{pipe_[0], POLLIN, 0};
@@ -158,7 +158,7 @@ class StandardError {
   int pipe_[2]{};
 };
 
-/// As soon as the port says so.
+/// Waits until the port has this MTU.
 void expect_mtu(ibv_mtu wanted) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   ibv_port_attr port{};
@@ -176,11 +176,11 @@ TEST(PortTest, TheMtuFollowsTheInterface) {
   const std::string line = log.until("lose packets", 20000);
   EXPECT_NE(line.find("interface near has an MTU of 1000 now, and had 1500"), std::string::npos) << line;
   run("ip link set near mtu 9000");
-  expect_mtu(IBV_MTU_1024);          // as the port's frames were made
+  expect_mtu(IBV_MTU_1024);          // limited by the size of the port's frames
   run("ip link set near mtu 1500");  // as it was
 }
 
-/// A child that only lists finds what its parent finds.
+/// A child that only lists devices finds what its parent finds.
 TEST(PortTest, ChildrenFindTheInterface) {
   EXPECT_EQ(output_of("cat /sys/class/infiniband/uroce0/parent"), "near\n");
   EXPECT_EQ(output_of("cat /sys/class/infiniband/uroce0/ports/1/gid_attrs/ndevs/1"), "near\n");
@@ -188,7 +188,7 @@ TEST(PortTest, ChildrenFindTheInterface) {
   EXPECT_EQ(output_of("cat /sys/class/infiniband/uroce0/ports/1/gids/1"), file("ports/1/gids/1"));
 }
 
-/// Run with UROCE_ADDR: what a program was given for itself is no business of the interface.
+/// Run with UROCE_ADDR: an address that the program was given is independent of the interface's.
 TEST(OwnAddressTest, StaysWhateverTheInterfaceDoes) {
   ASSERT_EQ(gid_at(1), "10.99.0.1");
   run("ip addr add 10.77.1.2/24 dev near");

@@ -144,12 +144,12 @@ TEST_F(PostTest, RequestsThatAreNoneAreRefused) {
   ibv_recv_wr good{1, &receive, nullptr, 0};
   bad_receive = nullptr;
   EXPECT_EQ(ibv_post_recv(left_.get(), &good, &bad_receive), EINVAL);
-  EXPECT_EQ(bad_receive, &receive);  // the first was taken
+  EXPECT_EQ(bad_receive, &receive);  // the first one was posted
   to_error(left_.get());
   EXPECT_EQ(poll(recv_cq_.get(), 1)[0].wr_id, 1u);
 }
 
-/// Flags of offloads that the device does not have change nothing; those it has are told from each other.
+/// Offload flags that the device does not support change nothing; those that it supports are distinguished.
 TEST_F(PostTest, FlagsAreWhatTheySay) {
   make_pair();
   ibv_send_wr wr{};
@@ -197,7 +197,7 @@ TEST_F(PostTest, SharedReceiveQueueOfTheExtendedInterface) {
 
 TEST_F(PostTest, FullSendQueueIsNoMemory) {
   left_ = make_qp(pd_.get(), cq_.get(), recv_cq_.get(), {});
-  connect(left_.get(), 0xabcdef);  // nobody answers: nothing completes for a while
+  connect(left_.get(), 0xabcdef);  // no answers: nothing completes for a while
   ibv_send_wr wr{};
   wr.opcode = IBV_WR_SEND;
   for (int i = 0; i < 16; i++) ASSERT_EQ(post_send(left_.get(), wr, a_.sge(0, 8)), 0);
@@ -245,7 +245,7 @@ TEST_F(PostTest, ErrorsFlushInOrder) {
   wr.opcode = IBV_WR_RDMA_WRITE;
   wr.wr.rdma = {b_.addr(), b_.rkey() + 1};
   wr.wr_id = 50;
-  ASSERT_EQ(post_send(left_.get(), wr, a_.sge(0, 8)), 0);  // unsignalled: errors complete all the same
+  ASSERT_EQ(post_send(left_.get(), wr, a_.sge(0, 8)), 0);  // unsignalled, but errors always complete
   wr.wr_id = 51;
   ASSERT_EQ(post_send(left_.get(), wr, a_.sge(0, 8)), 0);
   const std::vector<ibv_wc> sends = poll(cq_.get(), 2);
@@ -290,7 +290,7 @@ TEST_F(PostTest, SharedReceiveQueue) {
   right_.reset();
 }
 
-/// As programs do that round up what they post to an MTU, on a queue pair's own queue and on a shared one.
+/// Programs round receives up to an MTU: on a queue pair's own queue and on a shared one.
 TEST_F(PostTest, AReceiveMayBeLongerThanItsRegion) {
   ibv_srq_init_attr init{nullptr, {8, 1, 0}};
   const Owned<ibv_srq> srq(ibv_create_srq(pd_.get(), &init));

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <initializer_list>
 
-// Not in a header that Debian has.
+// Not in a header of Debian's.
 extern "C" {
 void ibv_copy_ah_attr_from_kern(ibv_ah_attr* to, ib_uverbs_ah_attr* from);
 void ibv_copy_qp_attr_from_kern(ibv_qp_attr* to, ib_uverbs_qp_attr* from);
@@ -20,7 +20,7 @@ void ibv_copy_path_rec_to_kern(ib_user_path_rec* to, ibv_sa_path_rec* from);
 
 namespace {
 
-/// Every byte another one.
+/// Fills it with bytes that all differ.
 template <typename T>
 void fill(T& value, uint8_t seed) {
   auto* bytes = reinterpret_cast<uint8_t*>(&value);

@@ -70,7 +70,7 @@ TEST_F(QpTest, StateMachineIsKept) {
   to.qp_state = IBV_QPS_RTS;
   EXPECT_EQ(ibv_modify_qp(qp.get(), &to, IBV_QP_STATE), EINVAL);
   to.qp_state = IBV_QPS_INIT;
-  EXPECT_EQ(ibv_modify_qp(qp.get(), &to, IBV_QP_STATE), EINVAL);  // the rest is missing
+  EXPECT_EQ(ibv_modify_qp(qp.get(), &to, IBV_QP_STATE), EINVAL);  // the other attributes are missing
   to.port_num = 2;
   const int init_mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
   EXPECT_EQ(ibv_modify_qp(qp.get(), &to, init_mask), EINVAL);
@@ -107,7 +107,7 @@ constexpr int kToRtr = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_
 constexpr int kToRts =
     IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
 
-/// Every field another value, so that no two can be mixed up.
+/// Every field has a value of its own, so that a mix-up shows.
 TEST_F(QpTest, QueryTellsEveryField) {
   ibv_qp_init_attr create_attr{};
   create_attr.qp_context = this;
@@ -125,7 +125,7 @@ TEST_F(QpTest, QueryTellsEveryField) {
   set.qp_state = IBV_QPS_RTR;
   set.path_mtu = IBV_MTU_2048;
   set.dest_qp_num = 0x00abcd;
-  set.rq_psn = 0xff123456;  // the upper byte does not count
+  set.rq_psn = 0xff123456;  // the upper byte is ignored
   set.max_dest_rd_atomic = 9;
   set.min_rnr_timer = 13;
   set.ah_attr = own_address(1);
@@ -218,7 +218,7 @@ TEST_F(QpTest, QueryTellsTheQkeyAndTheSharedQueue) {
   EXPECT_EQ(init.srq, srq.get());
   EXPECT_EQ(init.qp_type, IBV_QPT_UD);
   EXPECT_EQ(init.sq_sig_all, 0);
-  EXPECT_EQ(init.cap.max_recv_wr, 0u);  // it has no receives of its own
+  EXPECT_EQ(init.cap.max_recv_wr, 0u);  // it has no receives
   ASSERT_EQ(ibv_query_qp(qp.get(), &now, IBV_QP_STATE, nullptr), 0);
 }
 
@@ -311,7 +311,7 @@ TEST_F(QpTest, ValuesOutOfRangeAreRefused) {
   EXPECT_TRUE(refused(kToRts, [](ibv_qp_attr& a) { a.max_rd_atomic = 129; }));
 }
 
-/// One path, where it starts: programs that set it all the same may.
+/// There is one path, and its state never changes: programs may still set it.
 TEST_F(QpTest, PathMigrationStateIsMigrated) {
   const Owned<ibv_qp> qp = make_qp(pd_.get(), cq_.get(), recv_cq_.get(), {});
   ibv_qp_attr attr{};
@@ -363,7 +363,7 @@ TEST_F(QpTest, PeerThatIsNotThereFailsWithinItsRetries) {
   EXPECT_NE(wc.vendor_err, 0u);
 }
 
-/// As a zeroed rdma_conn_param asks for it. The mistake is the queue pair's own, and nothing goes to the peer.
+/// As a zeroed rdma_conn_param has it. The error is local, and nothing is sent to the peer.
 TEST_F(QpTest, WithoutReadDepthReadsAndAtomicsAreItsOwnMistake) {
   for (const ibv_wr_opcode opcode : {IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_CMP_AND_SWP}) {
     make_pair();
@@ -391,7 +391,7 @@ TEST_F(QpTest, QueueInUseIsBusy) {
   EXPECT_EQ(ibv_destroy_cq(cq_.get()), EBUSY);
 }
 
-/// librdmacm exchanges these, and a connection fails when one side cannot answer.
+/// librdmacm exchanges these, and a connection fails when a side cannot answer.
 TEST_F(QpTest, EnhancedConnectionsHaveNoOptions) {
   make_pair();
   ibv_ece ece{1, 2, 3};
@@ -401,7 +401,7 @@ TEST_F(QpTest, EnhancedConnectionsHaveNoOptions) {
   EXPECT_EQ(ece.comp_mask, 0u);
   ece.options = 0xff;
   EXPECT_EQ(ibv_set_ece(right_.get(), &ece), 0);
-  EXPECT_EQ(ece.options, 0u);  // none of them is accepted
+  EXPECT_EQ(ece.options, 0u);  // none is accepted
   ece.vendor_id = 0x2c9;
   EXPECT_EQ(ibv_set_ece(right_.get(), &ece), EINVAL);
   ece.vendor_id = 0;
@@ -410,7 +410,7 @@ TEST_F(QpTest, EnhancedConnectionsHaveNoOptions) {
 
 TEST_F(QpTest, DataNeedNotArriveInOrder) {
   make_pair();
-  // Since release 55 a flag asks for the answer in bits, another for the device's alone; 4 is unknown.
+  // Since release 55 a flag asks for the answer as bits, another for that of the device alone; 4 is unknown.
   for (const uint32_t flags : {0u, 1u, 2u, 3u, 4u}) {
     EXPECT_EQ(ibv_query_qp_data_in_order(left_.get(), IBV_WR_RDMA_WRITE, flags), 0);
   }

@@ -10,7 +10,7 @@
 
 namespace verbs_test {
 
-/// A value that the type does not have.
+/// A value outside the type's range.
 template <typename Enum>
 Enum unknown_value(uint32_t number) {
   static_assert(sizeof(Enum) == sizeof number);
@@ -24,7 +24,7 @@ struct EndFlow {
 };
 using Steered = std::unique_ptr<ibv_flow, EndFlow>;
 
-/// A flow with the three common specifications; those that ask for nothing are there as well.
+/// A flow with the three common specifications, including those that match everything.
 struct Rule {
   ibv_flow_attr attr;
   ibv_flow_spec_eth eth;
@@ -62,7 +62,7 @@ class RawPacketTest : public PairTest {
       ASSERT_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE | (state == IBV_QPS_INIT ? IBV_QP_PORT : 0)), 0);
     }
   }
-  /// Both ready; `left_` sends.
+  /// Both are ready; `left_` sends.
   void make_raw_pair() {
     left_ = make_raw();
     right_ = make_raw();
@@ -107,7 +107,7 @@ class RawPacketTest : public PairTest {
     std::memcpy(ip + 20, udp, sizeof udp);
   }
 
-  /// A flow of that type without specifications.
+  /// A flow of this type without specifications.
   static Steered steer(ibv_qp* qp, ibv_flow_attr_type type = IBV_FLOW_ATTR_NORMAL) {
     ibv_flow_attr attr{};
     attr.type = type;

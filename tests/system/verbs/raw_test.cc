@@ -40,7 +40,7 @@ TEST_F(RawTest, ElementsInlineDataAndPadding) {
   ASSERT_EQ(send(parts, 3), 0);
   EXPECT_EQ(poll(recv_cq_.get(), 1)[0].byte_len, 200u);
   EXPECT_EQ(std::memcmp(a_.data(), b_.data(), 200), 0);
-  // Less than Ethernet's least: zeros follow. Inline data need no key.
+  // Shorter than Ethernet's minimum: it is padded with zeros. Inline data need no key.
   ASSERT_EQ(post_recv(right_.get(), 2, b_.sge(0, 2048)), 0);
   ibv_sge small = a_.sge(0, 20);
   small.lkey = 0;
@@ -65,7 +65,7 @@ TEST_F(RawTest, NoFrameAndTooLongAFrameAreLengthErrors) {
   }
 }
 
-/// The device makes no checksums, says so, and does not send a frame without the one that it was asked for.
+/// The device computes no checksums, reports that, and refuses frames that ask for one.
 TEST_F(RawTest, AChecksumIsRefused) {
   make_raw_pair();
   write_udp(a_, 2000);
@@ -104,7 +104,7 @@ TEST_F(RawTest, AQueuePairKeepsToItsRate) {
   make_raw_pair();
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_RTS;
-  attr.rate_limit = 2000;  // 64 frames of 1000 bytes take about 260 ms, less what may leave at once
+  attr.rate_limit = 2000;  // 64 frames of 1000 bytes take about 260 ms, less the initial burst
   ASSERT_EQ(ibv_modify_qp(left_.get(), &attr, IBV_QP_STATE | IBV_QP_RATE_LIMIT), 0);
   ibv_qp_attr now;
   ibv_qp_init_attr init;
@@ -294,7 +294,7 @@ TEST_F(RawTest, CountersCountAndDropsDrop) {
   } all{udp_rule(2000),
         {IBV_FLOW_SPEC_ACTION_COUNT, sizeof(ibv_flow_spec_counter_action), counters},
         {IBV_FLOW_SPEC_ACTION_DROP, sizeof(ibv_flow_spec_action_drop)}};
-  // The parts stand behind each other without the room that the compiler leaves between them.
+  // The parts follow each other without the compiler's padding.
   std::vector<uint8_t> packed(sizeof all.rule + sizeof all.count + sizeof all.drop);
   all.rule.attr.num_of_specs += 2;
   all.rule.attr.size = static_cast<uint16_t>(packed.size());

@@ -72,7 +72,7 @@ TEST(RdmaCmDeviceTest, OtherDescriptorsAreLeftAlone) {
   EXPECT_EQ(errno, EBADF);
 }
 
-/// A descriptor that was the device's is used again for something else.
+/// A number that was a device's descriptor is used again for another file.
 TEST(RdmaCmDeviceTest, AClosedDescriptorIsForgotten) {
   for (const int how : {0, 1, 2}) {
     const int fd = open(kRdmaCm, O_RDWR);
@@ -98,7 +98,7 @@ TEST(RdmaCmDeviceTest, AClosedDescriptorIsForgotten) {
   }
 }
 
-/// The channel lives as long as one of its descriptors.
+/// The channel lives as long as any of its descriptors.
 TEST(RdmaCmDeviceTest, Duplicates) {
   Channel channel;
   const uint32_t id = channel.create_id(1);
@@ -129,11 +129,11 @@ TEST(RdmaCmCommandTest, FormsOfCommands) {
   EXPECT_EQ(channel.raw(25, body, 64, 64), EINVAL);
   EXPECT_EQ(channel.raw(0xffffffff, body, 64, 64), EINVAL);
   EXPECT_EQ(channel.raw(RDMA_USER_CM_CMD_GET_OPTION, body, 64, 64), ENOSYS);
-  // More bytes are announced than were written.
+  // The header announces more bytes than were written.
   const rdma_ucm_cmd_hdr header{RDMA_USER_CM_CMD_CREATE_ID, sizeof(rdma_ucm_create_id), 4};
   EXPECT_EQ(write(channel.fd(), &header, sizeof header), -1);
   EXPECT_EQ(errno, EINVAL);
-  // Every command, cut short and empty.
+  // Every command, truncated and empty.
   for (uint32_t command = 0; command <= kWriteCmEvent; command++) {
     if (command == RDMA_USER_CM_CMD_GET_OPTION) continue;
     EXPECT_EQ(channel.raw(command, body, 0, 512), EINVAL) << command;
@@ -141,7 +141,7 @@ TEST(RdmaCmCommandTest, FormsOfCommands) {
   }
 }
 
-/// Whatever its bytes are, a command is refused or executed, and the process lives.
+/// Whatever its bytes, a command is refused or executed, and the process survives.
 TEST(RdmaCmCommandTest, AnyBytes) {
   const Channel channel(O_RDWR | O_NONBLOCK);
   const uint32_t id = channel.create_id(1);
@@ -152,7 +152,7 @@ TEST(RdmaCmCommandTest, AnyBytes) {
       random = random * 1664525 + 1013904223;
       byte = static_cast<uint8_t>(random >> 24);
     }
-    // Some of them meet an id. No response is a pointer to anything.
+    // Some of them name an id. No response points anywhere.
     std::memset(body, 0, 8);
     if (round % 2 == 0) std::memcpy(body + (round % 8 == 0 ? 0 : 8), &id, sizeof id);
     const uint32_t command = random % (kWriteCmEvent + 1);
@@ -187,7 +187,7 @@ TEST(RdmaCmCommandTest, CreateAndDestroy) {
   EXPECT_EQ(channel.command(RDMA_USER_CM_CMD_DESTROY_ID, end, 4), ENOENT);
 }
 
-/// An id whose number the program was not told is not there: a program that guesses the number finds nothing.
+/// An id whose number the program was not told does not exist: a program that guesses the number finds nothing.
 TEST(RdmaCmCommandTest, AnIdOfWhichTheProgramIsNotToldIsNone) {
   const Channel channel;
   const uint32_t before = channel.create_id(7);
@@ -205,7 +205,7 @@ TEST(RdmaCmCommandTest, Binding) {
   body.id = id;
   const sockaddr_in any = ipv4(INADDR_ANY, 0);
   std::memcpy(&body.addr, &any, sizeof any);
-  body.addr_size = sizeof(sockaddr_in6);  // not that of the family
+  body.addr_size = sizeof(sockaddr_in6);  // another family's
   EXPECT_EQ(channel.command(RDMA_USER_CM_CMD_BIND, body), EINVAL);
   body.addr_size = 0;
   EXPECT_EQ(channel.command(RDMA_USER_CM_CMD_BIND, body), EINVAL);
@@ -221,19 +221,19 @@ TEST(RdmaCmCommandTest, Binding) {
   rdma_ucm_bind_ip old{};
   old.id = id;
   EXPECT_EQ(channel.command(RDMA_USER_CM_CMD_BIND_IP, old), EINVAL);  // no family
-  EXPECT_EQ(channel.bind(id, ipv4(0xc6336401, 0)), EADDRNOTAVAIL);    // 198.51.100.1 is nobody's
+  EXPECT_EQ(channel.bind(id, ipv4(0xc6336401, 0)), EADDRNOTAVAIL);    // 198.51.100.1 is no address of this host
   EXPECT_EQ(channel.bind(id, any), 0);
-  EXPECT_EQ(channel.bind(id, any), EINVAL);  // again
+  EXPECT_EQ(channel.bind(id, any), EINVAL);  // a second time
   const rdma_ucm_query_addr_resp bound = channel.query_addr(id);
   ASSERT_EQ(bound.src_size, sizeof(sockaddr_in));
   sockaddr_in local;
   std::memcpy(&local, &bound.src_addr, sizeof local);
   EXPECT_EQ(local.sin_family, AF_INET);
-  EXPECT_NE(local.sin_port, 0);    // it was given one
+  EXPECT_NE(local.sin_port, 0);    // a port was assigned
   EXPECT_EQ(bound.node_guid, 0u);  // any address is on no device
 }
 
-/// How librdmacm asks whether there are addresses of family AF_IB.
+/// As librdmacm asks whether there are addresses of family AF_IB.
 TEST(RdmaCmCommandTest, FamilyIb) {
   const Channel channel;
   const uint32_t id = channel.create_id(1, RDMA_PS_IB);
@@ -265,7 +265,7 @@ TEST(RdmaCmCommandTest, WhatNeedsADeviceIsRefusedWithout) {
   rdma_ucm_reject reject{};
   reject.id = id;
   EXPECT_EQ(channel.command(RDMA_USER_CM_CMD_REJECT, reject), EINVAL);
-  reject.reason = 3;  // none that a program may give
+  reject.reason = 3;  // not for programs
   EXPECT_EQ(channel.command(RDMA_USER_CM_CMD_REJECT, reject), EINVAL);
   EXPECT_EQ(channel.command(RDMA_USER_CM_CMD_DISCONNECT, rdma_ucm_disconnect{id}), EINVAL);
   EXPECT_EQ(channel.command(RDMA_USER_CM_CMD_NOTIFY, rdma_ucm_notify{id, 4}), EINVAL);
@@ -280,7 +280,7 @@ TEST(RdmaCmCommandTest, WhatNeedsADeviceIsRefusedWithout) {
   EXPECT_EQ(channel.ask(RDMA_USER_CM_CMD_LEAVE_MCAST, rdma_ucm_destroy_id{0, 99, 0}, left), ENOENT);
 }
 
-/// As a kernel does for a port of RoCE: there is no administrator of a subnet that could be asked.
+/// As the kernel answers for a RoCE port: there is no subnet administrator to ask.
 TEST(RdmaCmCommandTest, ServicesAreNotResolved) {
   const Channel channel;
   ResolveIbService body{channel.create_id(1), 0, 0x1060000, "", 1, 0};
@@ -293,7 +293,7 @@ TEST(RdmaCmCommandTest, ServicesAreNotResolved) {
   EXPECT_EQ(channel.command(kResolveIbService, body), ENOENT);
 }
 
-/// Two threads of a program may talk through a channel, and librdmacm talks to itself so.
+/// Threads of a program may communicate through a channel, as librdmacm itself does.
 TEST(RdmaCmCommandTest, AnEventThatTheProgramWrites) {
   const Channel channel;
   const uint32_t id = channel.create_id(77);
@@ -329,7 +329,7 @@ TEST(RdmaCmCommandTest, AnEventThatTheProgramWrites) {
   EXPECT_EQ(event.status, static_cast<uint32_t>(-1));
   EXPECT_EQ(argument, 16u);
   EXPECT_FALSE(channel.readable(0));
-  EXPECT_EQ(channel.command(kWriteCmEvent, body), 0);  // nobody takes it
+  EXPECT_EQ(channel.command(kWriteCmEvent, body), 0);  // it is never taken
   EXPECT_EQ(channel.destroy(id), 2u);
   EXPECT_FALSE(channel.readable(0));
 }
@@ -399,7 +399,7 @@ TEST(RdmaCmCommandTest, MigrationNeedsAChannel) {
     return to.ask(RDMA_USER_CM_CMD_MIGRATE_ID, rdma_ucm_migrate_id{0, id, fd}, reply);
   };
   EXPECT_EQ(migrate(10000), ENOENT);                           // no descriptor
-  EXPECT_EQ(migrate(STDIN_FILENO), EINVAL);                    // another file's
+  EXPECT_EQ(migrate(STDIN_FILENO), EINVAL);                    // another file
   EXPECT_EQ(migrate(static_cast<uint32_t>(to.fd())), EINVAL);  // it is not there
   EXPECT_EQ(migrate(static_cast<uint32_t>(from.fd())), 0);
   EXPECT_EQ(reply.events_reported, 0u);
@@ -407,7 +407,8 @@ TEST(RdmaCmCommandTest, MigrationNeedsAChannel) {
   EXPECT_EQ(to.destroy(id), 0u);
 }
 
-/// A channel ends with its descriptor although an id came from it: what is left on it goes, and its port is free.
+/// Closing a descriptor ends its channel although an id was moved from it: the ids left on it are destroyed, and their
+/// ports are free.
 TEST(RdmaCmCommandTest, AChannelThatAnIdLeftCanBeClosed) {
   Channel from;
   const Channel to;
@@ -431,7 +432,7 @@ TEST(RdmaCmCommandTest, AChannelThatAnIdLeftCanBeClosed) {
   EXPECT_EQ(to.destroy(leaves), 0u);
 }
 
-/// Groups are joined by a number that ends with the group, with its id, or when the program could not be told of it.
+/// A group is gone when it is left, when its id is destroyed, or when the program could not be told of it.
 TEST(RdmaCmCommandTest, GroupsThatAreNotThereAnyMore) {
   const Channel channel;
   const auto join = [&](uint32_t id, uint32_t address, uint32_t& number) {
@@ -485,7 +486,7 @@ TEST(RdmaCmCommandTest, AChildLeavesTheChannelToItsParent) {
   int status = -1;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
-  EXPECT_EQ(channel.query_addr(id).src_size, 0);  // still there
+  EXPECT_EQ(channel.query_addr(id).src_size, 0);  // the id still exists
 }
 
 }  // namespace

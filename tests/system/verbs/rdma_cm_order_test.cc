@@ -36,14 +36,14 @@ class RdmaCmOrderTest : public testing::Test {
     address_.sin_port = htons(port);
     return reinterpret_cast<sockaddr*>(&address_);
   }
-  /// The next event, which nobody has acknowledged.
+  /// The next event, not acknowledged.
   rdma_cm_event* take() {
     pollfd one{channel_->fd, POLLIN, 0};
     rdma_cm_event* event = nullptr;
     if (poll(&one, 1, 10'000) != 1 || rdma_get_cm_event(channel_, &event) != 0) ADD_FAILURE() << "no event";
     return event;
   }
-  /// The next event has to be this; it is acknowledged. Of a request the new id.
+  /// The next event, which must be this one, is acknowledged. Returns the new id of a request.
   rdma_cm_id* expect(rdma_cm_event_type type) {
     rdma_cm_event* const event = take();
     if (event == nullptr) return nullptr;
@@ -111,7 +111,7 @@ TEST_F(RdmaCmOrderTest, AnIdEndsWithEventsThatNobodyTook) {
   EXPECT_EQ(poll(&one, 1, 0), 0);
 }
 
-/// The one that waits is refused, the one that was taken goes on.
+/// The waiting request is refused, the one that was taken goes on.
 TEST_F(RdmaCmOrderTest, AListenerEndsBeforeItsRequests) {
   rdma_cm_id* const first = resolved();
   give_queue_pair(first);
@@ -149,14 +149,14 @@ TEST_F(RdmaCmOrderTest, WhoAsksIsGoneBeforeItIsAccepted) {
   ibv_qp_init_attr attr{};
   attr.cap = {4, 4, 1, 1, 0};
   attr.qp_type = IBV_QPT_RC;
-  EXPECT_EQ(rdma_create_qp(child, nullptr, &attr), -1);  // there is nothing that it could be set to
+  EXPECT_EQ(rdma_create_qp(child, nullptr, &attr), -1);  // there are no attributes to set it to
   EXPECT_EQ(errno, EINVAL);
   EXPECT_EQ(accept(child), -1);
   EXPECT_EQ(errno, EINVAL);
   EXPECT_EQ(rdma_destroy_id(child), 0);
 }
 
-/// The queue pair is the program's own, and outlives its id; the peer hears of the end.
+/// The queue pair belongs to the program, and outlives its id; the peer is told of the end.
 TEST_F(RdmaCmOrderTest, AnIdEndsBeforeItsQueuePair) {
   rdma_cm_id* const id = resolved();
   give_queue_pair(id);
@@ -184,7 +184,7 @@ TEST_F(RdmaCmOrderTest, AnIdEndsBeforeItsQueuePair) {
   EXPECT_EQ(rdma_destroy_id(child), 0);
 }
 
-/// As any descriptor: what another one of the same number is then, has nothing of it.
+/// A later descriptor with the same number has nothing to do with the channel.
 TEST_F(RdmaCmOrderTest, AChannelEndsWhileItsListenerIsKnownToOthers) {
   rdma_event_channel* const other = rdma_create_event_channel();
   ASSERT_NE(other, nullptr);

@@ -18,7 +18,7 @@ namespace verbs_test {
 
 inline constexpr char kRdmaCm[] = "/dev/infiniband/rdma_cm";
 
-// Of rdma_user_cm.h of Linux 6.17, which the headers here need not have.
+// From Linux 6.17's rdma_user_cm.h, which may be newer than the headers here.
 inline constexpr uint32_t kResolveIbService = 23;
 inline constexpr uint32_t kWriteCmEvent = 24;
 inline constexpr uint32_t kQueryIbService = 3;
@@ -37,10 +37,10 @@ struct ResolveIbService {
 };
 static_assert(sizeof(WriteCmEvent) == 328 && sizeof(ResolveIbService) == 88);
 
-/// An open channel.
-/// Long enough on any machine: it ends what hangs.
+/// Long enough on any machine; a test that takes longer hangs.
 constexpr int kPatienceMs = 60'000;
 
+/// An open channel.
 class Channel {
  public:
   explicit Channel(int flags = O_RDWR | O_CLOEXEC) : fd_(open(kRdmaCm, flags)) { EXPECT_GE(fd_, 0); }
@@ -53,7 +53,7 @@ class Channel {
     fd_ = -1;
   }
 
-  /// Writes a command of `in` bytes that has room for `out` bytes of reply. 0, or the errno.
+  /// Writes a command of `in` bytes with room for `out` bytes of reply. Returns 0 or the errno.
   int raw(uint32_t command, const void* body, size_t in, size_t out) const {
     std::vector<uint8_t> bytes(sizeof(rdma_ucm_cmd_hdr) + in);
     const rdma_ucm_cmd_hdr header{command, static_cast<uint16_t>(in), static_cast<uint16_t>(out)};
@@ -102,7 +102,7 @@ class Channel {
     EXPECT_EQ(ask(RDMA_USER_CM_CMD_QUERY, rdma_ucm_query{0, id, RDMA_USER_CM_QUERY_ADDR}, reply), 0);
     return reply;
   }
-  /// How many events of the id were taken; ~0u: it could not be destroyed.
+  /// The number of events of the id that were taken; ~0u when it could not be destroyed.
   uint32_t destroy(uint32_t id) const {
     rdma_ucm_destroy_id_resp reply{};
     return ask(RDMA_USER_CM_CMD_DESTROY_ID, rdma_ucm_destroy_id{0, id, 0}, reply) == 0 ? reply.events_reported : ~0u;

@@ -57,7 +57,7 @@ class RdmaCmStoryTest : public testing::Test {
     ASSERT_EQ(server_.listen(listener_, backlog), 0);
     port_ = port_of(server_.query_addr(listener_));
   }
-  /// As far as before connect.
+  /// Resolves address and route.
   void resolve(uint32_t id, uint64_t uid, uint16_t port) {
     ASSERT_EQ(client_.resolve(id, ipv4(kLoopback, port)), 0);
     rdma_ucm_event_resp event = client_.event();
@@ -71,7 +71,7 @@ class RdmaCmStoryTest : public testing::Test {
   }
   int connect(uint32_t id, const std::string& data) {
     rdma_ucm_connect body{};
-    body.conn_param = parameters(kClientQpn + id, data);  // a queue pair has one connection
+    body.conn_param = parameters(kClientQpn + id, data);  // each connection has another queue pair
     body.id = id;
     return client_.command(RDMA_USER_CM_CMD_CONNECT, body);
   }
@@ -112,7 +112,7 @@ TEST_F(RdmaCmStoryTest, AResolvedAddressHasADevice) {
   EXPECT_EQ(attributes.port_num, 1);
 }
 
-/// Nothing more can be written to any file.
+/// While it lives, no file can be written to.
 class FullFiles {
  public:
   FullFiles() {
@@ -130,7 +130,7 @@ class FullFiles {
   void (*const old_)(int) = signal(SIGXFSZ, SIG_IGN);
 };
 
-/// On a segment others learn from a file who listens. A port of one's own needs none.
+/// On a segment, other programs learn of a listener from a file. A port of the program's own needs none.
 TEST_F(RdmaCmStoryTest, WhoCannotBeFoundHearsOfItAndMayTryAgain) {
   const char* const port = getenv("UROCE_PORT");
   const bool others = port == nullptr || std::string(port).starts_with("shmlan");
@@ -154,11 +154,11 @@ TEST_F(RdmaCmStoryTest, ConnectionFromFirstToLast) {
   ASSERT_EQ(connect(active_, "hello"), 0);
   const rdma_ucm_event_resp request = server_.event();
   ASSERT_EQ(request.event, kConnectRequest);
-  EXPECT_EQ(request.uid, 0x11u);  // the listener's, until it is accepted
+  EXPECT_EQ(request.uid, 0x11u);  // the listener's, until the request is accepted
   EXPECT_NE(request.id, listener_);
   EXPECT_EQ(data_of(request, 5), "hello");
   EXPECT_EQ(request.param.conn.qp_num, kClientQpn + active_);
-  EXPECT_EQ(request.param.conn.responder_resources, 4);  // what the other side would begin
+  EXPECT_EQ(request.param.conn.responder_resources, 4);  // as seen by the passive side
   EXPECT_EQ(request.param.conn.initiator_depth, 3);
   EXPECT_EQ(request.param.conn.rnr_retry_count, 5);
 
@@ -176,7 +176,7 @@ TEST_F(RdmaCmStoryTest, ConnectionFromFirstToLast) {
   const uint32_t client_psn = attributes.rq_psn;
   ib_uverbs_qp_attr servers{};
   ASSERT_EQ(server_.ask(RDMA_USER_CM_CMD_INIT_QP_ATTR, rdma_ucm_init_qp_attr{0, request.id, IBV_QPS_RTS}, servers), 0);
-  EXPECT_EQ(servers.sq_psn, client_psn);  // what one sends with is what the other expects
+  EXPECT_EQ(servers.sq_psn, client_psn);  // the first PSN of one side is what the other expects
 
   rdma_ucm_accept ready{};
   ready.id = active_;
@@ -188,7 +188,7 @@ TEST_F(RdmaCmStoryTest, ConnectionFromFirstToLast) {
 
   ASSERT_EQ(client_.command(RDMA_USER_CM_CMD_DISCONNECT, rdma_ucm_disconnect{active_}), 0);
   EXPECT_EQ(server_.event().event, kDisconnected);
-  EXPECT_FALSE(client_.readable(50));  // the answer is for the program to give
+  EXPECT_FALSE(client_.readable(50));  // answering is up to the program
   ASSERT_EQ(server_.command(RDMA_USER_CM_CMD_DISCONNECT, rdma_ucm_disconnect{request.id}), 0);
   EXPECT_EQ(client_.event().event, kDisconnected);
   EXPECT_EQ(server_.destroy(request.id), 2u);  // established, disconnected
@@ -196,7 +196,7 @@ TEST_F(RdmaCmStoryTest, ConnectionFromFirstToLast) {
   EXPECT_EQ(client_.destroy(active_), 4u);     // address, route, response, disconnected
 }
 
-/// What is accepted a second time is refused, and stays what it was: its events still have the first name.
+/// A second accept is refused and changes nothing: events still have the first uid.
 TEST_F(RdmaCmStoryTest, AnAcceptThatIsRefusedChangesNothing) {
   listen();
   resolve(active_, 0x22, port_);
@@ -228,7 +228,7 @@ TEST_F(RdmaCmStoryTest, Rejection) {
   ASSERT_EQ(server_.command(RDMA_USER_CM_CMD_REJECT, body), 0);
   const rdma_ucm_event_resp rejected = client_.event();
   EXPECT_EQ(rejected.event, kRejected);
-  EXPECT_EQ(rejected.status, 28u);  // by the consumer
+  EXPECT_EQ(rejected.status, 28u);  // rejected by the program
   EXPECT_EQ(data_of(rejected, 2), "no");
 }
 
@@ -246,7 +246,7 @@ TEST_F(RdmaCmStoryTest, APortIsTakenOnce) {
   EXPECT_EQ(server_.bind(second, ipv4(INADDR_ANY, port_)), EADDRNOTAVAIL);  // the kernel's errno, of "any"
 }
 
-/// As the kernel does, a request for which there is no room is not answered; it comes again.
+/// As in the kernel, a request for which there is no room gets no answer; it is sent again.
 TEST_F(RdmaCmStoryTest, ABacklogIsFull) {
   listen(1);
   const uint32_t second = client_.create_id(0x23);
@@ -262,7 +262,7 @@ TEST_F(RdmaCmStoryTest, ABacklogIsFull) {
   EXPECT_EQ(data_of(server_.event(), 6), "second");
 }
 
-/// A request that nobody has taken is refused when the listener goes, or its channel.
+/// A request that was not taken is refused when its listener or its channel is destroyed.
 TEST_F(RdmaCmStoryTest, WaitingRequestsEndWithTheirListener) {
   for (const bool with_channel : {false, true}) {
     Channel server;
@@ -283,7 +283,7 @@ TEST_F(RdmaCmStoryTest, WaitingRequestsEndWithTheirListener) {
   }
 }
 
-/// librdmacm does so for every new connection of an id without a channel.
+/// As librdmacm does for every new connection of an id without a channel.
 TEST_F(RdmaCmStoryTest, EventsMoveWithTheirId) {
   listen();
   resolve(active_, 0x22, port_);
@@ -298,7 +298,7 @@ TEST_F(RdmaCmStoryTest, EventsMoveWithTheirId) {
   EXPECT_FALSE(server_.readable(0));
   const rdma_ucm_event_resp request = other.event();
   ASSERT_EQ(request.event, kConnectRequest);
-  // The connection came along; it moves alone from here.
+  // The connection moved along; from here it moves alone.
   const Channel third;
   ASSERT_EQ(third.ask(RDMA_USER_CM_CMD_MIGRATE_ID,
                       rdma_ucm_migrate_id{0, request.id, static_cast<uint32_t>(other.fd())}, moved),
@@ -325,7 +325,7 @@ TEST_F(RdmaCmStoryTest, WhoWaitsIsWoken) {
   EXPECT_EQ(seen, kConnectRequest);
 }
 
-// A write to a kernel's device is where a thread can be cancelled. libiscsi relies on it.
+// A write to the kernel's device is a cancellation point. libiscsi relies on it.
 TEST_F(RdmaCmStoryTest, WhoWaitsCanBeCancelled) {
   listen();
   bool came_back = false;

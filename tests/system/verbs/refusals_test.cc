@@ -14,18 +14,19 @@ using namespace verbs_test;
 
 namespace {
 
-// About half of what is refused with the programs of today.
+// About half of today's numbers of refused calls.
 constexpr long kOpening[RefusedCalls::kKinds] = {50, 15, 4};
 constexpr long kObjects[RefusedCalls::kKinds] = {15, 5, 4};
 
-/// Whether so many calls were refused: where it was hardly one, nothing was looked at.
+/// Whether at least `wanted` calls were refused: with hardly any, nothing would be tested.
 bool refused_enough(const char* what, int kind, long refused, long wanted) {
   std::printf("%s: %ld calls of kind %d\n", what, refused, kind);
   if (refused < wanted) std::fprintf(stderr, "%s: fewer than %ld calls of kind %d\n", what, wanted, kind);
   return refused >= wanted;
 }
 
-/// `opening`: only that. `KIND NUMBER once` or `KIND NUMBER all`: only opens, from this request on.
+/// `opening`: only opens the device. `KIND NUMBER once` or `KIND NUMBER all`: only opens, with refusals from this call
+/// on.
 int program(int argc, char** argv) {
   if (the_device() == nullptr) return 1;
   bool good = true;

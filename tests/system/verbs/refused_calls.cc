@@ -35,22 +35,22 @@ namespace {
 constexpr int kErrnos = 256;
 constexpr int kSkipped = 77;
 
-/// What the two processes share.
+/// Memory shared by the two processes.
 struct Control {
   std::atomic<long> left;  // calls until one is refused; 0: none is
   std::atomic<bool> all_after;
   std::atomic<int> kind;
   std::atomic<pid_t> process;  // whose calls are counted
-  std::atomic<long> begun;     // how often somebody began to count
+  std::atomic<long> begun;     // how often counting was begun
   std::atomic<bool> has_failed;
-  std::atomic<int> first;  // the call that was refused first
+  std::atomic<int> first;  // the first refused call
   std::atomic<bool> given[kErrnos];
 };
 Control* control = nullptr;
 
 using Data = seccomp_data;
 
-/// A file that may grow, and no device.
+/// Whether it is a file that can grow, and not a device.
 bool is_file(pid_t thread, uint64_t fd) {
   if (fd <= STDERR_FILENO) return false;
   char name[64];
@@ -82,7 +82,7 @@ int fcntl_refusal(RefusedCalls::Kind kind, pid_t thread, const Data& data) {
   return read_argument<struct flock>(thread, data.args[2]).l_type != F_UNLCK ? ENOLCK : 0;
 }
 
-/// Only a name that is a file's needs room on a disk.
+/// Only the name of a file needs room on a disk.
 int bind_refusal(pid_t thread, const Data& data) {
   const auto name = read_argument<sockaddr_un>(thread, data.args[1]);
   return name.sun_family == AF_UNIX && name.sun_path[0] != 0 && data.args[2] > sizeof name.sun_family ? ENOSPC : 0;
@@ -90,7 +90,7 @@ int bind_refusal(pid_t thread, const Data& data) {
 
 int flock_refusal(const Data& data) { return (data.args[1] & LOCK_UN) == 0 ? ENOLCK : 0; }
 
-/// A call that is looked at. `refusal` returns the errno with which it may be refused, 0: it may not.
+/// A watched call. `refusal` returns the errno with which it may be refused, 0 when it may not.
 struct Call {
   int number;
   const char* name;
@@ -154,7 +154,7 @@ constexpr Call kCalls[] = {
 };
 constexpr size_t kCallCount = std::size(kCalls);
 
-long refused[kCallCount][RefusedCalls::kKinds];  // of the second process
+long refused[kCallCount][RefusedCalls::kKinds];  // counted by the supervising process
 
 const char* name_of(int number) {
   for (const Call& call : kCalls) {
@@ -163,7 +163,7 @@ const char* name_of(int number) {
   return "nothing";
 }
 
-/// The process of a thread. Remembered for one try only: another process may have the number with the next.
+/// The process of a thread. Cached for one try only: the thread's number may be another's in the next.
 pid_t process_of(pid_t thread) {
   static std::map<pid_t, pid_t> known;
   static long known_since = 0;
@@ -180,7 +180,7 @@ pid_t process_of(pid_t thread) {
   return process;
 }
 
-/// 0, or the errno of a refusal.
+/// Returns the errno of a refusal, or 0.
 int judge(pid_t thread, const Data& data) {
   if (control->left == 0 || process_of(thread) != control->process) return 0;
   size_t which = 0;
@@ -190,7 +190,7 @@ int judge(pid_t thread, const Data& data) {
   if (error == 0) return 0;
   long left = control->left;
   do {
-    if (left == 0) return 0;  // it has ended meanwhile
+    if (left == 0) return 0;  // ended in the meantime
   } while (!control->left.compare_exchange_weak(left, left == 1 && control->all_after ? 1 : left - 1));
   if (left > 1) return 0;
   if (!control->has_failed) control->first = data.nr;
@@ -200,10 +200,10 @@ int judge(pid_t thread, const Data& data) {
   return error;
 }
 
-/// Until nobody is left who could call.
+/// Serves until no process is left that could make calls.
 void supervise(int listener) {
   for (;;) {
-    // Kernels before 6.11 let one who asks for a call wait for ever when the last caller is gone.
+    // Before Linux 6.11, asking for a call blocks for ever once the last caller is gone.
     pollfd entry{listener, POLLIN, 0};
     if (poll(&entry, 1, -1) < 0) {
       if (errno == EINTR) continue;
@@ -223,7 +223,7 @@ void supervise(int listener) {
   }
 }
 
-/// Returns the descriptor with which the calls are looked at, -1: the machine cannot do that.
+/// Returns the descriptor for watched calls, -1 when the machine has none.
 int install_filter() {
   std::vector<sock_filter> filter;
   filter.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(Data, nr)));

@@ -6,7 +6,7 @@
 
 namespace verbs_test {
 
-/// Runs `program` in a process whose calls are looked at, and returns what it returned; 77, and a line, where the
+/// Runs `program` in a process whose calls are watched, and returns its result; 77, with a line of output, when the
 /// machine cannot do that.
 int run_supervised(int (*program)(int argc, char** argv), int argc, char** argv);
 
@@ -14,8 +14,8 @@ int run_supervised(int (*program)(int argc, char** argv), int argc, char** argv)
 class RefusedCalls final : public Trouble {
  public:
   enum Kind {
-    kDescriptors,  // whatever makes one: EMFILE
-    kDisk,         // what makes a name, or writes to a file: ENOSPC
+    kDescriptors,  // makes a descriptor: EMFILE
+    kDisk,         // makes a name, or writes to a file: ENOSPC
     kTables,       // locks of files, watches, pinned memory: the kernel's own tables are full
     kKinds,
   };

@@ -17,7 +17,7 @@ constexpr int kReadOnly = IBV_ACCESS_REMOTE_READ;
 
 class RegistrationTest : public testing::Test {
  protected:
-  /// 0, or errno.
+  /// Returns 0 or the errno.
   int try_register(void* addr, size_t length, int access = kAllAccess) {
     errno = 0;
     const Owned<ibv_mr> mr(ibv_reg_mr(pd_.get(), addr, length, access));
@@ -73,7 +73,7 @@ TEST_F(RegistrationTest, TextAndConstants) {
 TEST_F(RegistrationTest, Files) {
   Mapped shared(8 * kPage, Mapped::Of::kFile);
   EXPECT_EQ(try_register(shared.data(), 8 * kPage), 0);
-  shared.cut(kPage);  // the mapping stays: nothing was touched, so nothing is known of the file's length
+  shared.cut(kPage);  // the mapping stays: nothing is touched, so the file's length is not noticed
   EXPECT_EQ(try_register(shared.data(), 8 * kPage), 0);
 }
 
@@ -83,7 +83,7 @@ long pages_in_memory() {
   return usage.ru_minflt;
 }
 
-/// A sparse region stays sparse: nothing is touched.
+/// A sparse region stays sparse, since nothing is touched.
 TEST_F(RegistrationTest, TerabytesWithoutMemoryBehind) {
   constexpr size_t kTerabyte = size_t{1} << 40;
   Mapped memory(kTerabyte);
@@ -96,7 +96,7 @@ TEST_F(RegistrationTest, TerabytesWithoutMemoryBehind) {
   EXPECT_EQ(resident & 1, 0);
 }
 
-/// The stack grows when it is touched; a buffer on it may not have been.
+/// The stack grows when it is touched, and a buffer on it may not have been.
 __attribute__((noinline)) int register_deep_in_the_stack(ibv_pd* pd) {
   volatile uint8_t buffer[1 << 20];
   const Owned<ibv_mr> mr(ibv_reg_mr(pd, const_cast<uint8_t*>(buffer), sizeof buffer, kAllAccess));

@@ -22,14 +22,14 @@ class ReregistrationTest : public PairTest {
     wr.wr.rdma = {to, rkey};
     EXPECT_EQ(post_send(left_.get(), wr, a_.sge(0, 64)), 0);
     const ibv_wc_status status = poll(cq_.get(), 1)[0].status;
-    if (status != IBV_WC_SUCCESS) make_pair();  // those two are in error
+    if (status != IBV_WC_SUCCESS) make_pair();  // both are in the error state
     return status;
   }
 };
 
 uint64_t addr_of(const std::vector<uint8_t>& bytes) { return reinterpret_cast<uint64_t>(bytes.data()); }
 
-/// Whatever is changed together: it is what was asked for, all else is as before, and the keys stay.
+/// Whatever is changed together, the changes are as requested, the rest is as before, and the keys stay.
 TEST_F(ReregistrationTest, EveryCombination) {
   const Owned<ibv_pd> other(ibv_alloc_pd(device()));
   for (int flags = 1; flags <= (kMove | kDomain | kRights); flags++) {
@@ -64,7 +64,7 @@ TEST_F(ReregistrationTest, TheDomainThatItLeftIsFree) {
   EXPECT_EQ(ibv_dealloc_pd(pd_.get()), EBUSY);
 }
 
-/// Domains of the same protection are in use, each, by what is registered with it.
+/// Each of several domains with the same protection is in use because of its own regions.
 TEST_F(ReregistrationTest, NorIsTheParentDomainThatItLeftInUse) {
   ibv_parent_domain_init_attr attr{};
   attr.pd = pd_.get();
@@ -80,7 +80,7 @@ TEST_F(ReregistrationTest, NorIsTheParentDomainThatItLeftInUse) {
   EXPECT_EQ(ibv_dealloc_pd(parent), 0);
 }
 
-/// Each change begins with what the last one left.
+/// Each change starts from the result of the last one.
 TEST_F(ReregistrationTest, AgainAndAgain) {
   std::vector<uint8_t> first(64);
   std::vector<uint8_t> second(128);
@@ -100,7 +100,7 @@ TEST_F(ReregistrationTest, AgainAndAgain) {
   mr.reset();
 }
 
-/// A receive that was posted lands where its element's address lies now, or fails.
+/// A posted receive uses its element's address at the time of arrival, or fails.
 TEST_F(ReregistrationTest, UnderAReceiveThatIsPosted) {
   std::vector<uint8_t> memory(256);
   const Owned<ibv_mr> mr(ibv_reg_mr_iova(pd_.get(), memory.data(), 128, 0x1000, kAllAccess));
@@ -109,7 +109,7 @@ TEST_F(ReregistrationTest, UnderAReceiveThatIsPosted) {
   ibv_send_wr wr{};
   wr.opcode = IBV_WR_SEND;
   ASSERT_EQ(post_send(left_.get(), wr, a_.sge(0, 64)), 0);
-  EXPECT_EQ(poll(recv_cq_.get(), 1)[0].status, IBV_WC_LOC_PROT_ERR);  // 0x1000 is no address of it any more
+  EXPECT_EQ(poll(recv_cq_.get(), 1)[0].status, IBV_WC_LOC_PROT_ERR);  // 0x1000 is not in the region any more
 }
 
 TEST_F(ReregistrationTest, NotWhileAWindowIsBound) {
@@ -121,14 +121,14 @@ TEST_F(ReregistrationTest, NotWhileAWindowIsBound) {
   poll(cq_.get(), 1);
   EXPECT_EQ(ibv_rereg_mr(b_.mr(), kRights, nullptr, nullptr, 0, kAllAccess), IBV_REREG_MR_ERR_INPUT);
   EXPECT_EQ(errno, EBUSY);
-  EXPECT_EQ(write(b_.addr(), mw->rkey), IBV_WC_SUCCESS);  // as it was
+  EXPECT_EQ(write(b_.addr(), mw->rkey), IBV_WC_SUCCESS);  // as before
   bind.bind_info.length = 0;
   ASSERT_EQ(ibv_bind_mw(right_.get(), mw.get(), &bind), 0);
   poll(cq_.get(), 1);
   EXPECT_EQ(ibv_rereg_mr(b_.mr(), kRights, nullptr, nullptr, 0, kAllAccess), 0);
 }
 
-/// The old region serves on after each of these.
+/// The region stays as it was after each of these.
 TEST_F(ReregistrationTest, WhatIsRefusedChangesNothing) {
   std::vector<uint8_t> memory(64);
   uroce::test::Mapped gone(uroce::test::kPage);
@@ -145,7 +145,7 @@ TEST_F(ReregistrationTest, WhatIsRefusedChangesNothing) {
   EXPECT_EQ(refused(1 << 3, nullptr, nullptr, 0, 0), EINVAL);
   EXPECT_EQ(refused(kMove, nullptr, nullptr, 64, 0), EINVAL);
   EXPECT_EQ(refused(kMove, nullptr, memory.data(), 0, 0), EINVAL);
-  EXPECT_EQ(refused(kMove, nullptr, memory.data(), 64, kAllAccess), EINVAL);  // rights without their flag
+  EXPECT_EQ(refused(kMove, nullptr, memory.data(), 64, kAllAccess), EINVAL);  // rights without the flag for them
   EXPECT_EQ(refused(kMove, nullptr, gone.data(), 64, 0), EFAULT);
   EXPECT_EQ(refused(kDomain, nullptr, nullptr, 0, 0), EINVAL);
   EXPECT_EQ(refused(kDomain, strange, nullptr, 0, 0), EINVAL);  // of another context

@@ -89,7 +89,7 @@ TEST_F(RssTest, TheDeviceSaysWhatItHas) {
 }
 
 TEST_F(RssTest, PublishedVectorsChooseTheQueue) {
-  // Source, destination and the lowest two bits of the published hash.
+  // Source, destination and the lowest two bits of the published hash value.
   constexpr struct {
     uint32_t source, destination, hash;
   } kVectors[] = {{0x420995bb, 0xa18e6450, 0x323e8fc2},

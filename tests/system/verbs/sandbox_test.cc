@@ -21,7 +21,7 @@ TEST(Sandbox, WithoutNetlinkTheDeviceIsThere) {
   ibv_context* const context = ibv_open_device(list[0]);
   ASSERT_NE(context, nullptr);
   ibv_free_device_list(list);
-  // An address that the program leases, since it knows none of the machine's.
+  // The program leases an address, since it finds none of the machine's.
   ibv_gid gid{};
   EXPECT_EQ(ibv_query_gid(context, 1, 1, &gid), 0);
   EXPECT_EQ(gid.raw[12], 198);

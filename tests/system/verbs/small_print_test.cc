@@ -11,7 +11,7 @@
 
 #include "verbs_fixture.h"
 
-// marshall.h, which not every distribution installs.
+// marshall.h, which some distributions do not install.
 extern "C" {
 void ibv_copy_path_rec_from_kern(ibv_sa_path_rec* to, ib_user_path_rec* from);
 void ibv_copy_path_rec_to_kern(ib_user_path_rec* to, ibv_sa_path_rec* from);
@@ -23,7 +23,7 @@ using namespace verbs_test;
 
 class SmallPrintTest : public PairTest {};
 
-/// Every member of its own value, there and back: none is left out, none stands in another's place.
+/// Every member has a value of its own and is converted to and fro: none is left out or mixed up.
 TEST_F(SmallPrintTest, PathRecordsKeepEveryMember) {
   ib_user_path_rec from{};
   std::memset(from.dgid, 0x11, sizeof from.dgid);
@@ -147,7 +147,7 @@ TEST_F(SmallPrintTest, RefusalsSetErrno) {
   EXPECT_EQ(errno, EOPNOTSUPP);
 }
 
-/// The wrappers of open and its like stand in front of every file that the program opens.
+/// The wrappers of open and similar functions are called for every file that the program opens.
 TEST_F(SmallPrintTest, OtherFilesAreOpenedAsEver) {
   const char* volatile nowhere = nullptr;
   errno = 0;

@@ -16,8 +16,8 @@
 namespace verbs_test {
 namespace {
 
-constexpr int kComplaints = 12;  // then enough was said
-// How a process that opened ends.
+constexpr int kComplaints = 12;  // the output ends after so many
+// Exit codes of a process that opened the device.
 constexpr int kMore = 1;
 constexpr int kFailures = 4;
 
@@ -29,7 +29,7 @@ long descriptors() {
   return count;
 }
 
-/// Where members were, others look at what they left. So that each try meets the same, it has a directory of its own.
+/// Later members look at what earlier ones left. Each try has a directory of its own, so that all find the same.
 void change_directory(int number) {
   static const std::string parent = std::getenv("UROCE_RUNTIME_DIR");
   const std::string own = parent + "/" + std::to_string(number);
@@ -37,7 +37,7 @@ void change_directory(int number) {
   setenv("UROCE_RUNTIME_DIR", own.c_str(), 1);
 }
 
-/// The name of the host of an open device, and its addresses.
+/// The GUID and addresses of an open device.
 Identity who_it_is(ibv_context* context) {
   Identity identity{};
   identity.guid = ibv_get_device_guid(context->device);
@@ -47,7 +47,7 @@ Identity who_it_is(ibv_context* context) {
   return identity;
 }
 
-/// What a process is in which nothing fails.
+/// The identity of a process in which nothing fails.
 Identity ordinary_identity() {
   int ends[2];
   if (pipe(ends) != 0) std::abort();
@@ -105,7 +105,7 @@ Sweep::End Sweep::try_once(const Maker& maker, long n, Trouble::Mode mode) {
   return !failed ? End::kNotReached : made != nullptr ? End::kMade : End::kRefused;
 }
 
-/// What stays behind for good stays behind once; what is lost with each try is a leak.
+/// What is allocated for good is allocated once; a loss with each try is a leak.
 void Sweep::expect_nothing_is_lost(const Maker& maker, long n, Trouble::Mode mode) {
   constexpr int kTries = 6;
   const int before = failures_;
@@ -119,7 +119,7 @@ void Sweep::expect_nothing_is_lost(const Maker& maker, long n, Trouble::Mode mod
   complain(maker.name, n, mode, "something is lost each time");
 }
 
-/// Nor does what is made and destroyed cost anything, however often.
+/// Making and destroying, however often, must cost nothing, either.
 void Sweep::expect_nothing_is_kept(const Maker& maker) {
   constexpr int kRounds = 100, kTries = 6;
   const int before = failures_;
@@ -132,7 +132,7 @@ void Sweep::expect_nothing_is_kept(const Maker& maker) {
   if (failures_ == before) complain(maker.name, 0, {}, "is never given back");
 }
 
-/// A program that has nothing left gives back what it has.
+/// Destroying must work when nothing more can be had.
 void Sweep::of_destroying(const Maker& maker) {
   const int before = failures_;
   for (const auto mode : {Trouble::kOnce, Trouble::kFromThenOn}) {
@@ -141,7 +141,7 @@ void Sweep::of_destroying(const Maker& maker) {
       if (made == nullptr) return complain(maker.name, n, mode, "cannot be made once more");
       trouble_.begin(n, mode);
       const int code = maker.destroy(made);
-      const int error = code == -1 ? errno : code;  // -1: of librdmacm
+      const int error = code == -1 ? errno : code;  // -1: a function of librdmacm
       trouble_.end();
       if (code != 0) complain(maker.name, n, mode, "cannot be destroyed: " + std::string(std::strerror(error)));
       if (code != 0 && maker.destroy(made) != 0) complain(maker.name, n, mode, "cannot be destroyed at all");
@@ -176,7 +176,7 @@ void Sweep::expect_as_good_as_any(long n, Trouble::Mode mode) {
 void Sweep::open_in_a_process(long n, Trouble::Mode mode, int result) {
   const Maker maker{"ibv_open_device", [] { return static_cast<void*>(ibv_open_device(the_device())); },
                     [](void* context) { return ibv_close_device(static_cast<ibv_context*>(context)); }};
-  long lost = 0;  // tries in a row after which more was there than before
+  long lost = 0;  // tries in a row after which there was more than before
   for (;; n++) {
     change_directory(static_cast<int>(n));
     const int64_t pieces = pieces_in_use();

@@ -12,12 +12,12 @@
 
 namespace verbs_test {
 
-/// What is made, and how it is destroyed again. `make` returns null, with errno, when it cannot.
+/// How to make an object and destroy it again. `make` returns null and sets errno when it fails.
 struct Maker {
   const char* name;
   std::function<void*()> make;
   std::function<int(void*)> destroy;
-  bool is_change = false;  // then what undoes it is another, which may fail as well
+  bool is_change = false;  // undoing it is another change, which may fail as well
 };
 
 template <typename T, typename Make>
@@ -26,7 +26,7 @@ Maker maker(const char* name, Make make, int (*destroy)(T*)) {
           [destroy](void* made) { return destroy(static_cast<T*>(made)); }};
 }
 
-/// What is done to something, with 0 or an errno, and undone again.
+/// A change, which returns 0 or an errno, and its undoing.
 template <typename Do, typename Undo>
 Maker change(const char* name, Do act, Undo undo) {
   return {name,
@@ -46,24 +46,24 @@ struct Identity {
   bool operator==(const Identity& other) const;
 };
 
-/// To be made before the device is opened here.
+/// To be constructed before this process opens the device.
 class Sweep {
  public:
   explicit Sweep(Trouble& trouble);
 
-  /// Every request of one that is made, and of one that is destroyed.
+  /// Fails every request of making, then every request of destroying.
   void of(const Maker& maker);
-  /// Every request of the first that a process opens. It can do that once, so each request without which it opens all
-  /// the same is the end of one.
+  /// Fails every request of a process's first opening. A process can do that once, so each request without which
+  /// opening succeeds ends one.
   void of_opening(Trouble::Mode mode);
-  /// Opens with failures from number `n` on, until it opens: at which that was is written to `result`. Then exits.
+  /// Opens with failures from request `n` on until it succeeds, writes that request's number to `result`, and exits.
   [[noreturn]] void open_in_a_process(long n, Trouble::Mode mode, int result);
-  /// What the engine lends it has back: there is room for as many as the device says, beside those that are there.
+  /// Expects that the engine has everything back: as many objects can be made as the limit says, less those `there`.
   void expect_room(const Maker& maker, int limit, int there);
 
   void complain(const char* what, long n, Trouble::Mode mode, const std::string& why);
   bool good() const { return failures_ == 0; }
-  /// How many requests failed.
+  /// The number of failed requests.
   long refused() const { return refused_; }
 
  private:

@@ -12,7 +12,7 @@ namespace verbs_test {
 
 namespace {
 
-/// An id goes from one channel to the other, and all three end.
+/// Moves an id from one channel to another, and destroys all three.
 int migrate() {
   rdma_event_channel* const from = rdma_create_event_channel();
   rdma_event_channel* const to = from != nullptr ? rdma_create_event_channel() : nullptr;
@@ -27,8 +27,8 @@ int migrate() {
   return error;
 }
 
-/// A program that closes the descriptor of a channel ends all that is on it, without memory, too: the port is free.
-/// (What librdmacm keeps of it is lost.)
+/// Closing a channel's descriptor destroys all that is on it, without memory, too, so that the port is free. (What
+/// librdmacm itself keeps of it is lost.)
 void close_without_memory(Sweep& sweep, FailingMemory& memory) {
   rdma_event_channel* const channel = rdma_create_event_channel();
   rdma_cm_id *id = nullptr, *next = nullptr;
@@ -48,7 +48,7 @@ void close_without_memory(Sweep& sweep, FailingMemory& memory) {
   rdma_destroy_event_channel(other);
 }
 
-/// A connection that is asked for while memory fails.
+/// A connection to be requested while memory fails.
 struct Asked {
   rdma_event_channel* channel = nullptr;  // the listener's own
   rdma_cm_id* listener = nullptr;
@@ -85,8 +85,7 @@ Asked prepare(Sweep& sweep, rdma_event_channel* client) {
   return asked;
 }
 
-/// The n-th request for memory fails on the way of a connection's request, in whichever end. True when there were as
-/// many.
+/// The n-th allocation on the way of a connection request fails, in either process. True when there were that many.
 bool ask(Sweep& sweep, FailingMemory& memory, const Asked& asked, long n) {
   rdma_conn_param param{};
   param.qp_num = 0x1000 + static_cast<uint32_t>(n);
@@ -95,12 +94,12 @@ bool ask(Sweep& sweep, FailingMemory& memory, const Asked& asked, long n) {
   for (int i = 0; i < 1000 && gone && !memory.failed() && !readable(asked.channel, 5); i++) {
   }
   memory.end();
-  if (!gone) gone = rdma_connect(asked.client, &param) == 0;  // it was refused here
+  if (!gone) gone = rdma_connect(asked.client, &param) == 0;  // it failed here
   if (!gone) sweep.complain("rdma_connect", n, Trouble::kOnce, "fails with memory, too");
   return memory.failed();
 }
 
-/// The listener hears of it, and no longer.
+/// Whether the listener gets the request, which is then rejected.
 bool hears(const Asked& asked) {
   rdma_cm_event* event = nullptr;
   if (!readable(asked.channel, 30'000) || rdma_get_cm_event(asked.channel, &event) != 0) return false;
@@ -112,7 +111,7 @@ bool hears(const Asked& asked) {
   return good;
 }
 
-/// A listener with room for a single request had no memory for it. The request comes again, and there is that room.
+/// A listener with room for one request had no memory for it. The request is sent again, and finds that room.
 void requests_come_again(Sweep& sweep, FailingMemory& memory) {
   rdma_event_channel* const client = rdma_create_event_channel();
   std::vector<Asked> all;
@@ -133,7 +132,7 @@ void requests_come_again(Sweep& sweep, FailingMemory& memory) {
   rdma_destroy_event_channel(client);
 }
 
-/// The id at the listener's end of a connection that stands; nullptr: it does not. Its queue pairs are `qpn` and the
+/// The id of an established connection at the listener's end; nullptr when it fails. Its queue pairs are `qpn` and the
 /// next.
 rdma_cm_id* establish(Sweep& sweep, const Asked& asked, rdma_event_channel* client, uint32_t qpn) {
   rdma_conn_param param{};
@@ -152,7 +151,7 @@ rdma_cm_id* establish(Sweep& sweep, const Asked& asked, rdma_event_channel* clie
   return good ? accepted : nullptr;
 }
 
-/// Both ends of a connection are destroyed, or the channel of one is closed with all that is on it.
+/// Destroys both ends of a connection, or closes the channel of one with all that is on it.
 void connected_end_without_memory(Sweep& sweep, FailingMemory& memory) {
   for (const bool closes : {false, true}) {
     rdma_event_channel* const client = rdma_create_event_channel();
@@ -169,7 +168,7 @@ void connected_end_without_memory(Sweep& sweep, FailingMemory& memory) {
     memory.end();
     if (!good)
       sweep.complain(closes ? "a channel with a connection" : "a connection", 1, Trouble::kFromThenOn, "stays");
-    if (closes) {  // what librdmacm keeps of the others is lost
+    if (closes) {  // librdmacm's memory of the others is lost
       rdma_destroy_id(asked.client);
     } else {
       rdma_destroy_id(asked.listener);

@@ -57,7 +57,7 @@ void sweep_memory(Sweep& sweep, ibv_context* context, ibv_pd* pd) {
   ibv_ah_attr address = own_address(context);
   sweep.of(maker(
       "ibv_create_ah", [&] { return ibv_create_ah(pd, &address); }, ibv_destroy_ah));
-  // For this question an address handle is made, and a domain for it.
+  // This call makes an address handle, and a domain for it.
   sweep.of(maker(
       "ibv_resolve_eth_l2_from_gid",
       [&] {
@@ -132,7 +132,7 @@ int reset(ibv_qp* qp) {
   return ibv_modify_qp(qp, &attr, IBV_QP_STATE);
 }
 
-/// To itself.
+/// Connects the queue pair to itself.
 int connect(ibv_qp* qp, const ibv_ah_attr& address) {
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_INIT;
@@ -198,7 +198,7 @@ void sweep_changes(Sweep& sweep, ibv_context* context, ibv_pd* pd) {
     sweep.complain("what was changed", 0, {}, "busy");
 }
 
-/// Receive queues, their table, the queue pair that spreads over them, and a flow that leads to it.
+/// Receive queues, their table, the queue pair that spreads over them, and a flow to it.
 void sweep_flows(Sweep& sweep, ibv_pd* pd) {
   ibv_context* const context = pd->context;
   ibv_cq* const cq = ibv_create_cq(context, 16, nullptr, nullptr, 0);

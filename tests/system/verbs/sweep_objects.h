@@ -7,7 +7,7 @@
 
 namespace verbs_test {
 
-/// Of a device that is open.
+/// Objects of an open device.
 void sweep_objects(Sweep& sweep, ibv_context* context, ibv_pd* pd);
 
 }  // namespace verbs_test

@@ -64,7 +64,7 @@ class TagMatchingTest : public PairTest {
     }
     return error;
   }
-  /// The receive lies at `offset` of the right buffer. Returns its handle.
+  /// Adds a receive at `offset` of the right buffer. Returns its handle.
   uint32_t add(uint64_t wr_id, uint64_t tag, size_t offset, uint32_t bytes, uint64_t mask = ~uint64_t{0}) {
     ibv_sge sge = b_.sge(offset, bytes);
     ibv_ops_wr op{};
@@ -88,7 +88,7 @@ class TagMatchingTest : public PairTest {
     ibv_recv_wr* bad = nullptr;
     EXPECT_EQ(ibv_post_srq_recv(srq_.get(), &wr, &bad), 0);
   }
-  /// Sends the left buffer's first bytes, which begin with a header.
+  /// Sends the first bytes of the left buffer, beginning with a header.
   void send(uint8_t operation, uint64_t tag, uint32_t bytes) {
     const ibv_tmh header{operation, {}, htobe32(0xabcdef01), htobe64(tag)};
     std::memcpy(a_.data(), &header, sizeof header);
@@ -153,7 +153,7 @@ TEST_F(TagMatchingTest, WhatTheDeviceHas) {
   EXPECT_EQ(attr.tm_caps.max_sge, 4u);
 }
 
-/// Masks, in the order of the list, over a message of many packets.
+/// Masks, in the order of the list, and a message of many packets.
 TEST_F(TagMatchingTest, AMessageFillsTheFirstReceiveThatMatches) {
   add(1, kTag + 1, 0, 8192);
   add(2, kTag & ~uint64_t{0xff}, 8192, 8192, ~uint64_t{0xff});
@@ -181,7 +181,7 @@ TEST_F(TagMatchingTest, UnexpectedMessagesAreCounted) {
   expect_next(1, IBV_WC_TM_RECV, kWhole, 84);
 }
 
-/// An operation that adds can count at the same time.
+/// An operation that adds a receive can count unexpected messages, too.
 TEST_F(TagMatchingTest, CountedWhileAdding) {
   post_ordinary(7, 0, 256);
   send(IBV_TMH_EAGER, kTag, 100);
@@ -219,7 +219,7 @@ TEST_F(TagMatchingTest, AReceiveIsRemovedOnce) {
   expect_next(6, IBV_WC_TM_ERR);
 }
 
-/// The receiver's device reads it, and tells the sender when its buffer is free again.
+/// The receiver's device reads the data, and tells the sender when its buffer is free.
 TEST_F(TagMatchingTest, ARendezvous) {
   constexpr uint32_t kBytes = 30000;
   add(1, kTag, 0, 32768);
@@ -319,7 +319,7 @@ TEST_F(TagMatchingTest, TheQueueIsASharedReceiveQueue) {
   EXPECT_EQ(attr.max_wr, 8u);
   EXPECT_EQ(attr.max_sge, 2u);
   uint32_t number = 0;
-  EXPECT_EQ(ibv_get_srq_num(srq_.get(), &number), EINVAL);  // peers name only those of XRC
+  EXPECT_EQ(ibv_get_srq_num(srq_.get(), &number), EINVAL);  // only XRC queues have one
   EXPECT_EQ(ibv_destroy_srq(srq_.get()), EBUSY);
   EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(tm_cq_)), EBUSY);
   ibv_qp_init_attr init{};

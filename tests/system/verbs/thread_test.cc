@@ -11,12 +11,12 @@ using namespace verbs_test;
 constexpr uint32_t kPieces = 8;
 constexpr uint32_t kPieceBytes = 2000;
 
-/// What write `number` carries: no two alike, of any thread.
+/// A word of write `number`, different from all others of all threads.
 uint64_t word_of(uint64_t writer, uint64_t number, uint32_t i) {
   return (writer << 56) ^ (number * 0x9E3779B97F4A7C15u) ^ (uint64_t{i} << 40);
 }
 
-/// Writes `count` times through a pair of its own, a few at a time, and checks each completion and every byte.
+/// Makes `count` writes over a pair of its own, a few at a time, and checks each completion and every byte.
 void write_many(ibv_pd* pd, uint64_t writer, int count) {
   const Owned<ibv_cq> cq(ibv_create_cq(device(), 64, nullptr, nullptr, 0));
   Buffer from(pd, size_t{kPieces} * kPieceBytes);

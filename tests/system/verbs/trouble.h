@@ -10,15 +10,15 @@ class Trouble {
   enum Mode { kOnce, kFromThenOn };
 
   virtual ~Trouble() = default;
-  /// From now on what every thread asks for is counted. The first request is number 1; 0: all are granted.
+  /// From now on the requests of all threads are counted. The first one is number 1; 0: all succeed.
   virtual void begin(long nth, Mode mode) = 0;
-  /// From now on nothing fails.
+  /// From now on no request fails.
   virtual void end() = 0;
   /// Whether there were as many requests.
   virtual bool failed() const = 0;
-  /// Whether this errno says what was missing.
+  /// Whether this errno fits the requests that failed.
   virtual bool fits(int error) const = 0;
-  /// What failed, in words.
+  /// The requests that failed, in words.
   virtual std::string what() const = 0;
 };
 

@@ -72,7 +72,7 @@ ibv_ah_attr own_address(int gid_index) {
   return attr;
 }
 
-/// Every queue pair begins at a number of its own, some of them just before the numbers wrap.
+/// Every queue pair has another first PSN, some of them just before the numbers wrap.
 static uint32_t first_psn(uint32_t qpn) { return qpn % 2 != 0 ? 0xfffffe - qpn % 64 : (qpn * 2654435761u) & 0xffffff; }
 
 void connect(ibv_qp* qp, uint32_t peer_qpn) {
@@ -119,7 +119,7 @@ std::vector<ibv_wc> poll(ibv_cq* cq, size_t count) {
     for (int i = 0; i < n; i++) all.push_back(wc[i]);
   }
   EXPECT_EQ(all.size(), count);
-  all.resize(count);  // so that a test that goes on has something to look at
+  all.resize(count);  // so that a test can still index them
   return all;
 }
 

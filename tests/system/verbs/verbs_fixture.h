@@ -10,10 +10,10 @@
 
 namespace verbs_test {
 
-/// Opened once for all tests. Fails the test when that is not the shim's device.
+/// Opened once for all tests. Fails the test when it is not the shim's device.
 ibv_context* device();
 
-/// Closes what it holds.
+/// Destroys an object of any kind.
 struct Release {
   void operator()(ibv_pd* p) const { EXPECT_EQ(ibv_dealloc_pd(p), 0); }
   void operator()(ibv_mr* p) const { EXPECT_EQ(ibv_dereg_mr(p), 0); }
@@ -54,19 +54,19 @@ struct QpOptions {
   uint32_t max_inline = 64;
   bool sig_all = false;
   ibv_srq* srq = nullptr;
-  uint64_t send_ops = 0;  // not 0: the extended interface
+  uint64_t send_ops = 0;  // if not 0, the extended interface
 };
 
 Owned<ibv_qp> make_qp(ibv_pd* pd, ibv_cq* send_cq, ibv_cq* recv_cq, const QpOptions& options);
-/// To RTS, towards `peer_qpn` of this same device.
+/// Moves to RTS, connected to `peer_qpn` of this same device.
 void connect(ibv_qp* qp, uint32_t peer_qpn);
 void to_error(ibv_qp* qp);
-/// The address of this device itself, by GID.
+/// The device's own address, by GID.
 ibv_ah_attr own_address(int gid_index);
 
-/// Polls until `count` completions are there; fails the test when they do not come.
+/// Polls until there are `count` completions; fails the test when they do not come.
 std::vector<ibv_wc> poll(ibv_cq* cq, size_t count);
-/// Nothing more comes within a while.
+/// Expects that nothing more comes for a while.
 void expect_nothing(ibv_cq* cq);
 
 /// One PD, one CQ, two connected RC queue pairs.
@@ -75,7 +75,7 @@ class PairTest : public testing::Test {
   void make_pair(const QpOptions& options = {});
   int post_recv(ibv_qp* qp, uint64_t wr_id, const ibv_sge& sge);
   int post_send(ibv_qp* qp, ibv_send_wr wr, const ibv_sge& sge);
-  /// The next async event about `object`, unacknowledged; others are acknowledged and passed over.
+  /// The next async event of this type for `object`, unacknowledged; others are acknowledged and skipped.
   static ibv_async_event wait_for(ibv_event_type type, const void* object);
 
   Owned<ibv_pd> pd_{ibv_alloc_pd(device())};

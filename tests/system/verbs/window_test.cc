@@ -50,7 +50,7 @@ TEST_F(WindowTest, ARefusedBindLeavesTheWindowItsKey) {
   ASSERT_EQ(bind(other.get(), mw.get(), too_long_), 0);
   EXPECT_EQ(poll(cq_.get(), 1)[0].status, IBV_WC_MW_BIND_ERR);
   EXPECT_EQ(mw->rkey, good);
-  EXPECT_EQ(write_through(good), IBV_WC_SUCCESS);  // still bound as it was
+  EXPECT_EQ(write_through(good), IBV_WC_SUCCESS);  // still bound as before
   // The queue pair is in error: flushed at once.
   ASSERT_EQ(bind(other.get(), mw.get(), 64), 0);
   EXPECT_EQ(poll(cq_.get(), 1)[0].status, IBV_WC_WR_FLUSH_ERR);
@@ -85,13 +85,13 @@ TEST_F(WindowTest, OnlyTheLastOfSeveralBindsNamesTheKey) {
   EXPECT_EQ(write_through(second), IBV_WC_SUCCESS);
 }
 
-/// Two binds are under way when the first of them ends in error: the window will have the key of the second.
+/// Two binds are in progress when the first of them fails: the window then gets the key of the second.
 TEST_F(WindowTest, ABindThatFailsDoesNotTakeBackALaterOnesKey) {
   const Owned<ibv_mw> mw(ibv_alloc_mw(pd_.get(), IBV_MW_TYPE_1));
   const Owned<ibv_qp> failing = make_qp(pd_.get(), cq_.get(), recv_cq_.get(), {});
   connect(failing.get(), 0xabcdef);
   ibv_qp_attr state{};
-  state.qp_state = IBV_QPS_SQD;  // what is posted now waits
+  state.qp_state = IBV_QPS_SQD;  // posted requests wait in this state
   for (ibv_qp* const qp : {failing.get(), right_.get()}) ASSERT_EQ(ibv_modify_qp(qp, &state, IBV_QP_STATE), 0);
   const uint32_t first = mw->rkey;
   ASSERT_EQ(bind(failing.get(), mw.get(), 64), 0);
@@ -108,7 +108,7 @@ TEST_F(WindowTest, ABindThatFailsDoesNotTakeBackALaterOnesKey) {
   EXPECT_EQ(write_through(mw->rkey), IBV_WC_SUCCESS);
 }
 
-/// Windows and their domain go, whatever became of the binds: `Release` expects it of each.
+/// Windows and their domain can be freed, whatever became of the binds: `Release` expects it of each.
 TEST_F(WindowTest, WindowsOfRefusedBindsCanBeFreed) {
   for (const ibv_mw_type type : {IBV_MW_TYPE_1, IBV_MW_TYPE_2}) {
     for (const bool flushed : {false, true}) {
@@ -119,7 +119,7 @@ TEST_F(WindowTest, WindowsOfRefusedBindsCanBeFreed) {
       const Owned<ibv_mw> mw(ibv_alloc_mw(pd.get(), type));
       for (uint32_t i = 1; i <= 3; i++) {
         if (type == IBV_MW_TYPE_1) {
-          // The region is of another domain, which ibv_bind_mw itself would refuse.
+          // The region is of another domain, which ibv_bind_mw would refuse.
           ibv_mw_bind wrong{};
           wrong.bind_info = {b_.mr(), b_.addr(), 64, IBV_ACCESS_REMOTE_WRITE};
           EXPECT_EQ(mw->context->ops.bind_mw(qp.get(), mw.get(), &wrong), 0);
@@ -157,8 +157,8 @@ TEST_F(WindowTest, OnlyTheLowestByteOfAKeyIsTheProgramsToChoose) {
   EXPECT_EQ(write_through(key), IBV_WC_SUCCESS);
 }
 
-/// As with mlx5 and rxe the structure's key is not touched by a bind of type 2: some programs count it on themselves
-/// when the bind has completed.
+/// As with mlx5 and rxe a bind of type 2 does not touch the structure's key: some programs increment it themselves when
+/// the bind has completed.
 TEST_F(WindowTest, OfType2TheProgramKeepsTheKey) {
   const Owned<ibv_mw> mw(ibv_alloc_mw(pd_.get(), IBV_MW_TYPE_2));
   for (int i = 0; i < 3; i++) {

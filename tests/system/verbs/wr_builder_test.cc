@@ -25,7 +25,7 @@ class WrBuilderTest : public PairTest {
   ibv_qp_ex* qp_ = nullptr;
 };
 
-/// Every type with every operation, known today or not: what a type does not have is refused when it is created.
+/// Every type with every operation, known or not: creation fails for operations that the type does not have.
 TEST_F(WrBuilderTest, OperationsThatATypeDoesNotHaveAreRefusedAtCreation) {
   constexpr uint64_t kDatagram = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
   constexpr uint64_t kUnreliable = kDatagram | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
@@ -82,7 +82,7 @@ TEST_F(WrBuilderTest, BatchOfEveryKind) {
   ibv_wr_rdma_read(qp_, b_.rkey(), b_.addr() + 4096);
   ibv_wr_set_sge(qp_, a_.lkey(), a_.addr() + 8192, 8);
   qp_->wr_id = 105;
-  qp_->wr_flags = IBV_SEND_SIGNALED | IBV_SEND_FENCE;  // the READ has to be over
+  qp_->wr_flags = IBV_SEND_SIGNALED | IBV_SEND_FENCE;  // the READ must complete first
   ibv_wr_atomic_fetch_add(qp_, b_.rkey(), b_.addr() + 4096, 3);
   ibv_wr_set_sge(qp_, a_.lkey(), a_.addr() + 8200, 8);
   qp_->wr_id = 106;
@@ -136,7 +136,7 @@ TEST_F(WrBuilderTest, AnErrorAnywherePostsNothing) {
   expect_nothing(cq_.get());
 }
 
-/// What only the engine can tell: nothing of such a batch is carried out, and windows keep their keys.
+/// Errors that only the engine can find: nothing of such a batch is executed, and windows keep their keys.
 TEST_F(WrBuilderTest, ABadRequestAnywhereExecutesNothing) {
   QpOptions options;
   options.send_ops = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_BIND_MW;
@@ -152,7 +152,7 @@ TEST_F(WrBuilderTest, ABadRequestAnywhereExecutesNothing) {
     for (uint32_t i = 0; i < 4; i++) {
       if (i == bad) {
         ibv_wr_atomic_fetch_add(qp_, b_.rkey(), b_.addr(), 1);
-        ibv_wr_set_sge(qp_, a_.lkey(), a_.addr(), 4);  // not the size of an atomic
+        ibv_wr_set_sge(qp_, a_.lkey(), a_.addr(), 4);  // an atomic has another size
       } else if (i == 0) {
         ibv_wr_bind_mw(qp_, mw.get(), ibv_inc_rkey(mw->rkey), &info);
       } else {
@@ -164,14 +164,14 @@ TEST_F(WrBuilderTest, ABadRequestAnywhereExecutesNothing) {
     expect_nothing(cq_.get());
     EXPECT_TRUE(std::equal(before.begin(), before.end(), b_.data())) << bad;
   }
-  // The window was not bound by any of them.
+  // None of them bound the window.
   ibv_wr_start(qp_);
   ibv_wr_bind_mw(qp_, mw.get(), ibv_inc_rkey(mw->rkey), &info);
   EXPECT_EQ(ibv_wr_complete(qp_), 0);
   EXPECT_EQ(poll(cq_.get(), 1)[0].status, IBV_WC_SUCCESS);
 }
 
-/// Whether it is posted in the end or not.
+/// Whether the bind is posted in the end or not.
 TEST_F(WrBuilderTest, AWindowsKeyIsTheProgramsToKeep) {
   QpOptions options;
   options.send_ops = IBV_QP_EX_WITH_BIND_MW;
@@ -201,10 +201,10 @@ TEST_F(WrBuilderTest, NothingIsPostedInAStateThatTakesNone) {
   ibv_wr_rdma_write(qp_, b_.rkey(), b_.addr());
   EXPECT_EQ(ibv_wr_complete(qp_), EINVAL);
   ibv_wr_start(qp_);
-  EXPECT_EQ(ibv_wr_complete(qp_), EINVAL);  // of nothing at all, likewise
+  EXPECT_EQ(ibv_wr_complete(qp_), EINVAL);  // an empty batch, likewise
 }
 
-/// What a request was given stays with it: the next batch begins with nothing.
+/// Attributes of a request do not carry over to the next batch.
 TEST_F(WrBuilderTest, ABatchLeavesNothingForTheNext) {
   QpOptions options;
   options.type = IBV_QPT_UD;
@@ -219,7 +219,7 @@ TEST_F(WrBuilderTest, ABatchLeavesNothingForTheNext) {
   ibv_wr_set_ud_addr(qp_, ah.get(), 1, 1);
   EXPECT_EQ(ibv_wr_complete(qp_), 0);
   ibv_wr_start(qp_);
-  ibv_wr_send(qp_);  // to whom?
+  ibv_wr_send(qp_);  // without an address handle
   EXPECT_EQ(ibv_wr_complete(qp_), EINVAL);
 }
 

@@ -66,10 +66,10 @@ TEST_F(XrcTest, ADomainByFile) {
   ASSERT_NE(first, nullptr);
   expect_refused(open_xrcd(file.fd(), O_CREAT | O_EXCL), EINVAL);
   const int again = open(file.path().c_str(), O_RDONLY);
-  OwnedXrcd second(open_xrcd(again, 0));  // another descriptor of the same inode
+  OwnedXrcd second(open_xrcd(again, 0));  // another descriptor for the same inode
   close(again);
   ASSERT_NE(second, nullptr);
-  // What was made with one is of the other, too.
+  // An object made with one handle belongs to the other, too.
   Owned<ibv_srq> queue = make_queue(pd_.get(), first.get(), recv_cq_.get());
   post_to(queue, 4, b_.sge(0, 64));
   QpOptions options;
@@ -85,10 +85,10 @@ TEST_F(XrcTest, ADomainByFile) {
   queue.reset();
   first.reset();
   second.reset();
-  expect_refused(open_xrcd(file.fd(), 0), EAGAIN);  // it went with its last handle
+  expect_refused(open_xrcd(file.fd(), 0), EAGAIN);  // gone with its last handle
 }
 
-/// The child opens the device itself, and the file; each process has a domain of its own.
+/// The child opens the device and the file itself; each process has a domain of its own.
 TEST_F(XrcTest, AFileInTwoProcesses) {
   const File file;
   OwnedXrcd here(open_xrcd(file.fd()));
@@ -104,7 +104,7 @@ TEST_F(XrcTest, AFileInTwoProcesses) {
     attr.fd = file.fd();
     attr.oflags = O_CREAT | O_EXCL;
     if (ibv_open_xrcd(context, &attr) != nullptr || errno != EINVAL) _exit(3);
-    attr.oflags = 0;  // the parent has created it
+    attr.oflags = 0;  // the parent made it
     ibv_xrcd* const xrcd = ibv_open_xrcd(context, &attr);
     if (xrcd == nullptr) _exit(4);
     _exit(ibv_close_xrcd(xrcd) == 0 ? 0 : 5);
@@ -114,7 +114,7 @@ TEST_F(XrcTest, AFileInTwoProcesses) {
   EXPECT_EQ(status, 0);
 }
 
-/// A process that asks for a domain that is not there has claimed nothing: another process may make it.
+/// A process that only asked for a domain has claimed nothing: another process may make it.
 TEST_F(XrcTest, AFileThatWasOnlyAskedForIsNobodys) {
   const File file;
   expect_refused(open_xrcd(file.fd(), 0), EAGAIN);
@@ -131,13 +131,13 @@ TEST_F(XrcTest, AFileThatWasOnlyAskedForIsNobodys) {
   int status = -1;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
-  // The child's went with it.
+  // The child's domain was removed with it.
   expect_refused(open_xrcd(file.fd(), 0), EAGAIN);
   const OwnedXrcd here(open_xrcd(file.fd(), O_CREAT | O_EXCL));
   EXPECT_NE(here, nullptr);
 }
 
-/// A file for which there is no domain any more is left alone: it is not held open, and not claimed.
+/// A file for which no domain is left is not held open, and not claimed.
 TEST_F(XrcTest, ThereAreOnlySoManyDomains) {
   const auto descriptors = [] {
     return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
@@ -192,7 +192,7 @@ TEST_F(XrcTest, OnlyQueuesOfXrcHaveNumbers) {
   Owned<ibv_srq> plain(ibv_create_srq(pd_.get(), &attr));
   uint32_t number = 0;
   EXPECT_EQ(ibv_get_srq_num(plain.get(), &number), EINVAL);
-  // Nor may an ordinary queue pair fill one of XRC.
+  // An ordinary queue pair may not use an XRC one, either.
   ibv_qp_init_attr init{};
   init.qp_type = IBV_QPT_RC;
   init.send_cq = init.recv_cq = cq_.get();

@@ -153,7 +153,7 @@ TEST_F(XrcTest, ATargetIsOpenedAgain) {
   EXPECT_EQ(again->qp_num, right_->qp_num);
   EXPECT_EQ(again->qp_context, &attr);
   EXPECT_EQ(again->state, IBV_QPS_RTS);
-  right_.reset();  // the queue pair lives as long as one handle does
+  right_.reset();  // the queue pair lives as long as any handle
   post_to(queue, 1, b_.sge(0, 64));
   EXPECT_EQ(status_of_send(number_of(queue)), IBV_WC_SUCCESS);
   EXPECT_EQ(poll(recv_cq_.get(), 1)[0].qp_num, again->qp_num);
@@ -185,7 +185,7 @@ TEST_F(XrcTest, WhatCannotBeOpened) {
   attr.qp_type = IBV_QPT_RC;
   expect_refused(ibv_open_qp(device(), &attr), EINVAL);
   attr = good;
-  attr.qp_num = left_->qp_num;  // no target
+  attr.qp_num = left_->qp_num;  // not a target
   expect_refused(ibv_open_qp(device(), &attr), EINVAL);
 }
 

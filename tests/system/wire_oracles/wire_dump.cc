@@ -23,7 +23,7 @@ using namespace uroce;
 using test::append;
 using test::Bytes;
 
-/// One packet in values. Both directions print this.
+/// The fields of one packet. Both directions print this.
 struct Values {
   Route path;
   Bth bth;
@@ -137,11 +137,11 @@ Bytes frame_of(const Values& v) {
   return test::frame_of(v.path, v.bth, extension, v.payload);
 }
 
-/// A packet of this opcode whose every field is random.
+/// A packet with this opcode and random fields.
 Values random_values(RandomSource& random, uint8_t opcode, Route path, uint32_t payload_bytes) {
   const OpcodeInfo& info = opcode_info(opcode);
   const auto u8 = [&random] { return static_cast<uint8_t>(random.next_u32()); };
-  const auto u24 = [&random] { return 2 + random.below(0xFFFFFC); };  // no QP 0, 1 or multicast: those are dissected
+  const auto u24 = [&random] { return 2 + random.below(0xFFFFFC); };  // not QP 0, 1 or multicast, which are dissected
   Values v;
   path.traffic_class = u8();
   path.hop_limit = static_cast<uint8_t>(1 + random.below(255));
@@ -197,9 +197,9 @@ int encode(const std::string& path) {
   const Route paths[] = {test::ipv4_path(), test::ipv6_path(), test::on_vlan(test::ipv4_path(), 100),
                          test::on_vlan(test::ipv6_path(), 4094)};
   for (unsigned opcode = 0; opcode < 256; opcode++) {
-    if (opcode == kOpcodeSack) continue;  // our own: nobody else knows it
+    if (opcode == kOpcodeSack) continue;  // our own, which others do not know
     const OpcodeInfo& info = opcode_info(static_cast<uint8_t>(opcode));
-    // Neither Scapy nor tshark knows XRC, FLUSH and ATOMIC WRITE.
+    // Neither Scapy nor tshark knows XRC, FLUSH or ATOMIC WRITE.
     if (info.operation == Operation::kReserved || info.service == Service::kXrc) continue;
     if (info.operation == Operation::kFlush || info.operation == Operation::kAtomicWrite) continue;
     for (const Route& spec : paths) {

@@ -9,7 +9,7 @@
 
 namespace {
 
-// Before main(), in which the suite registers those that it knows itself.
+// Before main(), where the suite registers the tests that it knows itself.
 [[maybe_unused]] const bool kRegistered = [] {
   rdma_unit_test::IntrospectionRegistrar::GetInstance().Register(
       "uroce", [](const std::string& name, const ibv_device_attr& attributes) {

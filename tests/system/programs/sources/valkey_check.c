@@ -15,7 +15,7 @@
 #include <valkey/valkey.h>
 
 enum { kPipelined = 200 };
-static const size_t kLengths[] = {0, 1, 1024, 4095, 4096, 4097, 65536, 1048575, 1048576, 3000001};  // its server's buffer: 1 MiB
+static const size_t kLengths[] = {0, 1, 1024, 4095, 4096, 4097, 65536, 1048575, 1048576, 3000001};  // the server's buffer has 1 MiB
 enum { kLengthCount = sizeof(kLengths) / sizeof(kLengths[0]) };
 static const char* address;
 static int port, forever, rest;

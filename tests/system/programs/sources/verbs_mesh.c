@@ -127,7 +127,7 @@ static void connect_qp(int other) {
                     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
                         IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) != 0)
     fail("RTR");
-  // A second and more for each try where a crowd takes turns on a few cores.
+  // More than a second for each try when many processes share a few cores.
   const uint8_t timeout = processes > 16 ? 18 : 16;
   struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS, .sq_psn = 1, .timeout = timeout, .retry_cnt = 7, .rnr_retry = 7,
                             .max_rd_atomic = 1};
