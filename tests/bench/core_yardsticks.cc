@@ -32,7 +32,7 @@ constexpr uint32_t kWakes = 2000;
 constexpr uint32_t kSlots = 256;
 constexpr uint32_t kSlotBytes = 4096;
 constexpr uint64_t kCopies = 51'200;
-constexpr size_t kProgramBytes = 64 * 1024;  // what is copied from and to, as ib_write_bw has it
+constexpr size_t kProgramBytes = 64 * 1024;  // copied from and to, as by ib_write_bw
 
 struct Shared {
   alignas(64) std::atomic<uint64_t> ping;
@@ -58,7 +58,7 @@ void pin(int core) {
   if (sched_setaffinity(0, sizeof set, &set) != 0) fail("sched_setaffinity");
 }
 
-/// Of the two processes each has one half of every measurement.
+/// Each of the two processes does one half of every measurement.
 class Pair {
  public:
   Pair(int first, int second) {
@@ -87,7 +87,7 @@ class Pair {
     for (uint32_t i = 0; i < kRuns; i++) copy = std::min(copy, copy_in(i));
     std::vector<double> wakes;
     for (uint32_t i = 0; i < kWakes; i++) {
-      usleep(50);  // the other sleeps soundly
+      usleep(50);  // the other process is sound asleep
       const auto begin = Clock::now();
       ring(bells_[0]);
       wait_for(bells_[1]);
@@ -114,7 +114,7 @@ class Pair {
     while (word.load(std::memory_order_acquire) < value) __builtin_ia32_pause();
   }
 
-  /// Nanoseconds of one way.
+  /// Nanoseconds of one way, half a round trip.
   double make_trips(uint32_t run) {
     const uint64_t first = uint64_t{run} * kTrips;
     const auto begin = Clock::now();
@@ -133,11 +133,11 @@ class Pair {
   }
 
   uint8_t* program_bytes(uint64_t i) { return &program_[i * kSlotBytes % kProgramBytes]; }
-  /// Nanoseconds of one slot.
+  /// Nanoseconds for a slot.
   double copy_in(uint32_t run) {
     const uint64_t first = run * kCopies;
     const auto begin = Clock::now();
-    uint64_t room = first + kSlots;  // looked at seldom: each look may fetch a line
+    uint64_t room = first + kSlots;  // rarely read: each read may fetch a cache line
     for (uint64_t i = first; i < first + kCopies; i++) {
       while (i >= room) room = shared_->consumed.load(std::memory_order_acquire) + kSlots;
       std::memcpy(shared_->slots[i % kSlots], program_bytes(i), kSlotBytes);

@@ -23,7 +23,7 @@
 #include "packet/crc32.h"
 #include "packet/icrc.h"
 
-// What ISA-L uses on a CPU without AVX-512. Its header does not tell, so it may be missing one day.
+// ISA-L's function for CPUs without AVX-512. It is not in the header, so it may disappear.
 extern "C" __attribute__((weak)) uint32_t crc32_gzip_refl_by8_02(uint32_t seed, const unsigned char* data,
                                                                  uint64_t bytes);
 
@@ -94,7 +94,7 @@ double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Seconds of the fastest of several runs of `run(rounds)`, per round, for each of `runs`, taking turns.
+/// The fastest of several runs of each of `runs`, in seconds per round; they take turns.
 std::vector<double> race(const std::vector<std::function<void(size_t rounds)>>& runs) {
   std::vector<size_t> rounds(runs.size(), 1);
   for (size_t i = 0; i < runs.size(); i++) {
@@ -118,14 +118,14 @@ std::vector<double> race(const std::vector<std::function<void(size_t rounds)>>& 
 
 volatile uint32_t g_sink;
 
-/// Some peers leave the upper halves of the vector registers dirty, which slows down whatever runs next.
+/// Some peers leave the upper halves of vector registers dirty, which slows down the code that runs next.
 void clean_registers() {
   if (__builtin_cpu_supports("avx") != 0) __asm__ volatile("vzeroupper" ::: "memory");
 }
 
 class WorkingSet {
  public:
-  /// `bytes`: of each, source and destination.
+  /// `bytes`: size of the source and of the destination.
   WorkingSet(const char* name, size_t bytes) : name_(name), source_(bytes + 64), destination_(bytes + 64) {
     SeededRandom random(1);
     for (uint8_t& b : source_) b = static_cast<uint8_t>(random.next_u32());
@@ -198,7 +198,7 @@ void print_header_latency() {
     return [&header, ipv6](size_t rounds) {
       uint32_t state = 0;
       for (size_t i = 0; i < rounds; i++) {
-        header[30] = static_cast<uint8_t>(state);  // the next one waits for this one
+        header[30] = static_cast<uint8_t>(state);  // the next header depends on this one
         state = icrc_begin(header, ipv6);
       }
       g_sink = state;

@@ -25,7 +25,7 @@ double ns_per_copy(Copy copy, uint8_t* dst, const uint8_t* src, size_t bytes, si
   size_t at = 0;
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < copies; i++) {
-    copy(dst + at, src + at + 42, bytes);  // a payload lies 42 bytes or more behind the start of its frame
+    copy(dst + at, src + at + 42, bytes);  // a payload begins 42 bytes or more behind its frame
     at += step;
     if (at + step + 64 > range) at = 0;
   }
@@ -38,7 +38,7 @@ double ns_per_copy(Copy copy, uint8_t* dst, const uint8_t* src, size_t bytes, si
 int main() {
   std::vector<uint8_t> src(1 << 22);
   std::vector<uint8_t> dst(1 << 22);
-  // Through pointers that the compiler cannot see through.
+  // Through pointers that the compiler cannot resolve.
   volatile const Copy plain = by_memcpy;
   volatile const Copy guarded = uroce::guarded_copy;
   std::printf("%8s %10s %10s %10s %8s\n", "bytes", "range", "memcpy ns", "guarded ns", "ratio");

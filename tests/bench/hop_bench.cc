@@ -35,7 +35,7 @@ void pin(int cpu) {
   pthread_setaffinity_np(pthread_self(), sizeof set, &set);
 }
 
-/// Each end waits for its own send to complete before it looks for the answer, as perftest does.
+/// Each end waits for its own send to complete before it polls for the answer, as in perftest.
 void ping_pong(Program& program, bool first, uint32_t rounds) {
   for (uint32_t i = 0; i < rounds; i++) {
     if (first) {
@@ -58,7 +58,7 @@ double two_threads(Program& a, Program& b, uint32_t hops) {
     const auto begin = std::chrono::steady_clock::now();
     ping_pong(program, first, hops / 2);
     if (first) ns = std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin).count();
-    for (at_work--; at_work != 0;) program.turn();  // the other's last message wants an acknowledgement
+    for (at_work--; at_work != 0;) program.turn();  // the other's last message needs an acknowledgement
   };
   std::thread other(take_part, std::ref(b), false);
   take_part(a, true);

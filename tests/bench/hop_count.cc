@@ -17,7 +17,7 @@ struct Row {
   const char* name;
   QpType type;
   uint32_t message_bytes;
-  uint32_t burst;  // messages on the way at a time; 1: a ping-pong, whose answers bring the acknowledgements with them
+  uint32_t burst;  // messages in flight at a time; 1: a ping-pong, whose answers carry the acknowledgements
 };
 
 constexpr Row kRows[] = {
@@ -59,7 +59,7 @@ void count(const Row& row, const std::string& directory, uint32_t messages) {
   };
   settle(a, b);
   bench_clock = {true, now()};
-  run();  // what is done once
+  run();  // for what happens only once
   CALLGRIND_ZERO_STATS;
   CALLGRIND_TOGGLE_COLLECT;
   run();

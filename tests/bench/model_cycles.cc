@@ -43,7 +43,7 @@ uint16_t open_port(const std::string& name, const std::string& arguments, rte_me
   }
   rte_eth_dev_info info{};
   if (rte_eth_dev_info_get(port, &info) != 0) fail("no port");
-  // net_memif has no MTU to set, and takes long frames anyhow.
+  // net_memif cannot set an MTU, and takes long frames anyway.
   conf.rxmode.mtu = std::min<uint32_t>(conf.rxmode.mtu, info.max_rx_pktlen - 18);
   conf.txmode.offloads = info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;  // as testpmd does
   if (rte_eth_dev_configure(port, 1, 1, &conf) != 0 || rte_eth_rx_queue_setup(port, 0, kRing, 0, nullptr, pool) != 0 ||
@@ -58,7 +58,7 @@ struct Pair {
   std::array<uint16_t, 2> ports{};
   std::vector<double> cycles{};
 
-  /// One look at each port: what it has received leaves by the other one.
+  /// Polls each port once: frames received by one leave by the other.
   uint32_t turn() const {
     uint32_t count = 0;
     std::array<rte_mbuf*, kBurst> burst;
@@ -80,7 +80,7 @@ struct Pair {
         for (rte_mbuf* m : burst) {
           auto* data = reinterpret_cast<uint8_t*>(rte_pktmbuf_append(m, static_cast<uint16_t>(bytes)));
           memset(data, 0, bytes);
-          data[12] = 0x08;  // UDP over IPv4, as testpmd's: the card hashes it
+          data[12] = 0x08;  // UDP over IPv4, as testpmd sends: the card hashes it
           data[14] = 0x45;
           data[23] = 17;
         }
@@ -90,7 +90,7 @@ struct Pair {
     }
   }
 
-  /// Until nothing comes any more.
+  /// Until no more frames come.
   void drain() const {
     std::array<rte_mbuf*, kBurst> burst;
     for (int idle = 0; idle < 1000; ++idle) {
@@ -102,7 +102,7 @@ struct Pair {
     }
   }
 
-  /// Until frames arrive: both ends know each other.
+  /// Until frames arrive, so that both ends know each other.
   void connect(rte_mempool* pool) const {
     for (int i = 0; i < kTurnsToConnect; ++i) {
       rte_mbuf* m = i % 1000 == 0 ? rte_pktmbuf_alloc(pool) : nullptr;
@@ -182,5 +182,5 @@ int main(int argc, char** argv) {
   const int code = mqnic::main_of(std::max(rounds, 1), sizes, folder);
   std::filesystem::remove_all(folder);
   fflush(stdout);
-  std::_Exit(code);  // net_memif's interrupt thread still looks at its ports
+  std::_Exit(code);  // net_memif's interrupt thread still uses its ports
 }

@@ -29,7 +29,7 @@ namespace {
 constexpr uint16_t kBurst = 32;
 constexpr uint32_t kEntries = 1024;
 
-/// The model's registers; nobody ever runs it.
+/// The registers of the model, which never runs.
 class StillBus final : public test::ModelBus {
  public:
   using ModelBus::ModelBus;
@@ -47,17 +47,17 @@ struct Setup {
 };
 
 Completion* completions(uint32_t queue) {
-  const uint32_t at = 0x200000 + queue * 0x10;  // of the default build
+  const uint32_t at = 0x200000 + queue * 0x10;  // in the default build
   return reinterpret_cast<Completion*>(bus->read32(at) | uint64_t{bus->read32(at + 4)} << 32);
 }
 
-/// UDP over IPv4 with right checksums, and zeros behind: what every buffer of the pool holds.
+/// UDP over IPv4 with right checksums, followed by zeros: the content of every buffer in the pool.
 struct Packet {
   rte_ether_hdr ethernet{};
   rte_ipv4_hdr ip{};
   rte_udp_hdr udp{};
 };
-uint16_t packet_sum = 0;  // what the card says of it
+uint16_t packet_sum = 0;  // as the card reports it
 
 void fill_buffer(rte_mempool*, void* packet, void* object, unsigned) {
   auto* m = static_cast<rte_mbuf*>(object);
@@ -83,7 +83,7 @@ void fill_buffers(rte_mempool* pool, uint32_t bytes) {
   rte_mempool_obj_iter(pool, fill_buffer, &packet);
 }
 
-/// What the card would write for packets [position, position + kBurst).
+/// Writes completions for packets [position, position + kBurst), as the card would.
 void complete(Completion* ring, uint32_t position, uint32_t bytes) {
   for (uint32_t i = position; i != position + kBurst; ++i) {
     Completion& completion = ring[i % kEntries];

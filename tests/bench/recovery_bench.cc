@@ -64,7 +64,7 @@ class Side {
     wr_.rkey = peer.key_;
   }
 
-  /// Keeps the queue full. How many were completed.
+  /// Keeps the queue full. Returns how many requests completed.
   uint32_t pump(Instant now) {
     const Sge sge{address(), static_cast<uint32_t>(memory_.size()), key_};
     wr_.sges = &sge;

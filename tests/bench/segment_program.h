@@ -20,8 +20,8 @@ namespace uroce::bench {
 
 inline constexpr uint32_t kDepth = 64;
 
-/// Of both ends. Counting instructions makes everything slow, so that timers would run that do not otherwise: with one
-/// thread every look at the clock can be a step.
+/// The clock of both ends. Counting instructions slows everything down, so that timers would fire that do not
+/// otherwise: with one thread every look at the clock can be a fixed step.
 struct BenchClock {
   bool steps = false;
   Instant stepped{0};
@@ -117,7 +117,7 @@ class Program {
     engine_->transmit(at);
   }
 
-  /// How many sends and receives have completed by now.
+  /// How many sends and receives have completed so far.
   uint32_t sends() { return poll(*send_cq_); }
   uint32_t receives() { return poll(*recv_cq_); }
 
@@ -151,7 +151,7 @@ class Program {
   alignas(64) uint8_t buffer_[kMessageMost] = {};
 };
 
-/// Half a round trip of a ping-pong of SENDs on one thread. The answer brings the acknowledgement with it.
+/// Half a round trip of a ping-pong of SENDs on one thread. The answer carries the acknowledgement.
 inline void hop(Program& from, Program& to) {
   from.post_send();
   while (to.receives() == 0) to.turn();
@@ -163,7 +163,7 @@ inline void hops_on_one_thread(Program& a, Program& b, uint32_t hops) {
   for (uint32_t i = 0; i < hops; i++) i % 2 == 0 ? hop(a, b) : hop(b, a);
 }
 
-/// Until everything that was sent has been acknowledged.
+/// Until all messages are acknowledged.
 inline void settle(Program& a, Program& b) {
   for (int i = 0; i < 10'000; i++) {
     for (Program* program : {&a, &b}) {

@@ -36,7 +36,7 @@ Flow flow_of(uint32_t number, uint32_t masks) {
   return flow;
 }
 
-/// UDP over IPv4, to an address that no flow names.
+/// UDP over IPv4 to an address that no flow has.
 std::vector<uint8_t> stranger() {
   std::vector<uint8_t> frame(60);
   std::memset(frame.data(), 0xFF, 6);

@@ -16,11 +16,11 @@
 namespace uroce {
 namespace {
 
-constexpr uint32_t kMtu = 256;  // small: the payload's copy is not what is measured
+constexpr uint32_t kMtu = 256;  // small: the copy of the payload is not to be measured
 constexpr uint32_t kMessageBytes = 1 << 20;
 
-/// Not a MemoryPort, which goes through its whole room: here every burst has the same few frames, which stay in the
-/// cache and are forgotten at once, so that the engine is what is measured (a MemoryPort costs 2 ns a packet more).
+/// Not a MemoryPort, which uses its whole memory: here every burst has the same few frames, which stay in the cache and
+/// are discarded at once, so that the engine is measured (a MemoryPort costs 2 ns more per packet).
 class Void final : public Port {
  public:
   Void() : memory_(kMaxBurst * kFrameBytes) {}
@@ -48,11 +48,11 @@ class Bench {
     config.addresses = {{IpAddress::v4(0x0A000001), 24, 0}};
     config.congestion.algorithm = algorithm;
     config.congestion.link_bits_per_second = 100'000'000'000;
-    config.congestion.dcqcn.rpg_time_reset = 1'000'000;  // the rate stays where it is
+    config.congestion.dcqcn.rpg_time_reset = 1'000'000;  // the rate stays constant
     config.congestion.dcqcn.rpg_byte_reset = 0;
     engine_ = std::make_unique<Engine>(config, port_, random_, observer_);
     QpInit init;
-    init.type = QpType::kUc;  // needs no answers
+    init.type = QpType::kUc;  // needs no acknowledgements
     init.pd = engine_->objects().allocate_pd();
     init.send_cq = init.recv_cq = cq_ = engine_->objects().create_cq(16, nullptr);
     init.cap = {16, 1, 1, 1, 0};

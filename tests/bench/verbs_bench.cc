@@ -22,7 +22,7 @@ double ns_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::nano>(Clock::now() - begin).count();
 }
 
-/// Best and median.
+/// The best and the median.
 void print(const char* what, std::vector<double> ns) {
   std::sort(ns.begin(), ns.end());
   std::printf("%-38s %10.0f %10.0f\n", what, ns.front(), ns[ns.size() / 2]);
@@ -74,8 +74,7 @@ void poll_empty(const Device& device) {
   print("empty ibv_poll_cq", ns);
 }
 
-/// `held`: so many are there at once. With one, each has the memory that the one before gave back; with many, fresh
-/// memory.
+/// `held`: how many exist at once. With one, each has the memory that the previous one freed; with many, fresh memory.
 void make_and_destroy(const Device& device, uint32_t slots, uint32_t inline_bytes, uint32_t held) {
   constexpr uint32_t kQps = 300;
   std::vector<double> create;

@@ -23,7 +23,7 @@ constexpr uint32_t kIpv4Bytes = 20;
 constexpr uint32_t kUdpBytes = 8;
 constexpr uint32_t kBthBit = (kEthernetBytes + kIpv4Bytes + kUdpBytes) * 8;
 
-/// As scripts call it.
+/// The opcode's word in scripts.
 std::string word_of(uint8_t opcode) {
   const OpcodeInfo& info = opcode_info(opcode);
   if (info.operation == Operation::kAcknowledge) return "ACK";
@@ -60,7 +60,7 @@ std::string fields_of(const OpcodeInfo& info) {
   return text;
 }
 
-/// One bit the other way, and the IPv4 checksum and the iCRC right again.
+/// A frame with one bit flipped, and its IPv4 checksum and iCRC corrected.
 Bytes turned(Bytes frame, uint32_t bit) {
   frame[bit / 8] ^= static_cast<uint8_t>(0x80 >> bit % 8);
   uint8_t* const ip = frame.data() + kEthernetBytes;
@@ -100,7 +100,7 @@ class Comparison : public ::testing::TestWithParam<int> {
     return test::frame_of(path, bth, extension_of(info_), info_.has(kHasPayload) ? pattern_bytes(7, 0, 5) : Bytes{});
   }
 
-  /// The fields that differ, "" when none does.
+  /// The fields that differ; "" when none does.
   std::string fields(const Bytes& frame) {
     std::string different;
     for (const Row& row : compare(*bench_, bench_->qp(1), expected_, 0, frame))
@@ -123,7 +123,7 @@ TEST_P(Comparison, SeesEveryBit) {
     EXPECT_NE(found, "") << "bit " << bit << " is not compared";
     seen.insert(found);
   }
-  // Each of these is a bit's own, and the only one that differs then.
+  // For each of these there is a bit that changes only this field.
   for (const char* field :
        {"to",  "from",         "ip_flags",  "ttl",  "dscp", "ecn",   "src_ip",  "dst_ip",  "src_port", "psn",
         "mig", "udp_checksum", "solicited", "fecn", "becn", "resv6", "dest_qp", "ack_req", "resv7",    "pkey"})

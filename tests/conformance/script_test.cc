@@ -14,7 +14,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// The text of the error that `text` is refused with; empty when it is not.
+/// The error with which `text` is refused; empty when it is accepted.
 std::string refused(const std::string& text) {
   try {
     run(parse("x.rdrill", text));
@@ -212,7 +212,7 @@ TEST(ScriptErrors, OfConnectionManagement) {
   EXPECT_THAT(refused("cm_event 1 fly"), HasSubstr("not an event of an id"));
 }
 
-/// No value is silently cut to the bits that its field has.
+/// No value is silently cut to the width of its field.
 TEST(ScriptErrors, WhatDoesNotFit) {
   EXPECT_THAT(refused("<mad REQ qpn 0x1000000"), HasSubstr(":1:10: `qpn` does not fit: it has 24 bits"));
   EXPECT_THAT(refused("<mad REQ retry_cnt 8"), HasSubstr("it has 3 bits"));
@@ -227,7 +227,7 @@ TEST(ScriptErrors, WhatDoesNotFit) {
               HasSubstr(":4:13: `depth` does not fit"));
 }
 
-/// Not only as much of it as the script says.
+/// All of it, not only as many bytes as the script gives.
 TEST(ScriptRuns, AllPrivateDataOfAnEventIsCompared) {
   const std::string arrives = "cm 1 listen\n<mad REQ data 0102\ncm_event 2 request data ";
   EXPECT_THAT(report_of(arrives + "01"), HasSubstr("* data"));

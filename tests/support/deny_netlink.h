@@ -13,7 +13,7 @@
 
 namespace uroce::test {
 
-/// For this thread, and those that it starts, until it ends: no socket of that family (EAFNOSUPPORT).
+/// From now on this thread, and those that it starts, can open no socket of that family (EAFNOSUPPORT).
 inline bool deny_netlink() {
   sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),

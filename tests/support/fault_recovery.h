@@ -7,7 +7,7 @@
 
 namespace uroce::test {
 
-/// While it lives, faults of guarded functions are thrown; any other ends the test as without it.
+/// While it lives, memory faults of guarded functions are thrown; others end the test as usual.
 class FaultRecovery {
  public:
   FaultRecovery() {

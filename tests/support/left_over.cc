@@ -33,7 +33,7 @@ std::vector<int> open_descriptors() {
   return all;
 }
 
-/// What each descriptor of `after` that is not in `before` leads to.
+/// The files of descriptors in `after` that are not in `before`.
 std::string new_ones(const std::vector<int>& before, const std::vector<int>& after) {
   std::string text;
   for (const int fd : after) {
@@ -46,8 +46,7 @@ std::string new_ones(const std::vector<int>& before, const std::vector<int>& aft
   return text;
 }
 
-/// One line for each shared mapping. Private ones may be joined and split by the kernel, shared ones stay as they are
-/// made.
+/// One line for each shared mapping. The kernel may join and split private ones, but not shared ones.
 std::vector<std::string> shared_mappings() {
   std::vector<std::string> all;
   std::ifstream maps("/proc/self/maps");
@@ -90,7 +89,7 @@ class LeftOver final : public testing::EmptyTestEventListener {
   bool children_ = false;
 };
 
-/// Appended behind the printer, which is there already. Google Test owns and deletes it.
+/// Appended behind the printer. GoogleTest owns and deletes it.
 [[maybe_unused]] const bool kListens = [] {
   testing::UnitTest::GetInstance()->listeners().Append(std::make_unique<LeftOver>().release());
   return true;

@@ -12,7 +12,7 @@ namespace uroce::test {
 
 inline constexpr size_t kPage = 4096;
 
-/// Pages of their own: anonymous, or a file's.
+/// Pages of its own: anonymous, or of a file.
 class Mapped {
  public:
   enum class Of : uint8_t { kNothing, kFile };
@@ -39,7 +39,7 @@ class Mapped {
   uint64_t addr() const { return reinterpret_cast<uint64_t>(data_); }
   size_t bytes() const { return bytes_; }
 
-  /// Pages from `offset` on go away, each in its way
+  /// Removes the pages from `offset` on; each function in its way.
   void unmap(size_t offset) {
     ASSERT_EQ(munmap(data_ + offset, bytes_ - offset), 0);
     bytes_ = offset;

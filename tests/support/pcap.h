@@ -16,7 +16,7 @@ struct CapturedFrame {
   std::vector<uint8_t> bytes;
 };
 
-/// Throws std::runtime_error when the file is not there or not whole.
+/// Throws std::runtime_error when the file is missing or incomplete.
 inline std::vector<CapturedFrame> read_pcap(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   const std::vector<char> data((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());

@@ -44,7 +44,7 @@ void append(Bytes& bytes, const Header& header) {
   for (const uint8_t b : encoded) bytes.push_back(b);
 }
 
-/// The frame whose UDP payload before the iCRC is `body` (BTH and everything behind it), with the right iCRC.
+/// A frame whose UDP payload is `body` (the BTH and all behind it) and the right iCRC.
 inline Bytes frame_of(const Route& spec, const Bytes& body) {
   const RouteHeader path(spec);
   Bytes frame(path.bytes() + body.size() + kIcrcBytes);
@@ -57,7 +57,7 @@ inline Bytes frame_of(const Route& spec, const Bytes& body) {
   return frame;
 }
 
-/// `extension`: the encoded extension headers. The pad count and the padding follow from the payload.
+/// `extension`: the encoded extension headers. Pad count and padding follow from the payload's length.
 inline Bytes frame_of(const Route& spec, Bth bth, const Bytes& extension, const Bytes& payload) {
   bth.pad_count = static_cast<uint8_t>((4 - payload.size() % 4) % 4);
   Bytes body;

@@ -19,7 +19,7 @@ inline constexpr bool kSanitized = true;
 inline constexpr bool kSanitized = false;
 #endif
 
-/// How many of `all` a test makes do with under a sanitizer.
+/// How many of `all` are enough under a sanitizer.
 template <typename Count>
 constexpr Count some_of(Count all) {
   return kSanitized ? all / 4 : all;

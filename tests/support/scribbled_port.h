@@ -30,7 +30,7 @@ class ScribbledPort final : public Port {
   void send(TxFrame* frames, uint32_t count) override { port_.send(frames, count); }
 
  private:
-  /// Each in a block of exactly its size, so that the address sanitizer sees what is read behind it.
+  /// Each in a block of exactly its size, so that the address sanitizer sees a read behind it.
   struct Copy {
     std::vector<uint8_t> headers;
     std::vector<uint8_t> data;
@@ -42,7 +42,7 @@ class ScribbledPort final : public Port {
     copy.data.assign(frame.data, frame.data + frame.bytes);
     PacketView packet;
     const bool good = parse_frame({frame.data, frame.bytes}, packet) == ParseResult::kOk;
-    // Payload and iCRC are read where they lie, wherever they begin.
+    // Payload and iCRC are read in place, wherever they begin.
     const auto scribbled = good ? static_cast<uint32_t>(packet.payload - frame.data) : head;
     std::fill_n(copy.data.begin(), scribbled, uint8_t{0xFF});
     frame.data = copy.data.data();

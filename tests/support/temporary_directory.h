@@ -8,8 +8,7 @@
 
 namespace uroce {
 
-/// A directory that goes away with its owner, but not with a child that inherited it; $UROCE_RUNTIME_DIR while it
-/// lives.
+/// A directory removed with its owner, but not by a child that inherited it; $UROCE_RUNTIME_DIR while it lives.
 class TemporaryRuntimeDir {
  public:
   TemporaryRuntimeDir() {

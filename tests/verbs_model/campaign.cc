@@ -15,7 +15,7 @@ namespace uroce::model {
 
 namespace {
 
-/// What a child tells its parent, also when it dies.
+/// The child's report, in shared memory, which remains when the child dies.
 struct Report {
   uint64_t seed;
   Totals totals;
@@ -44,14 +44,14 @@ class SharedReport {
   Report* report_;
 };
 
-/// Time on the processor, so that a busy machine is no hang. SIGVTALRM ends the process.
+/// Limits CPU time, so that a busy machine does not look like a hang. SIGVTALRM ends the process.
 void set_limit(uint32_t ms) {
   itimerval timer{};
   timer.it_value = {static_cast<time_t>(ms / 1000), static_cast<suseconds_t>(ms % 1000 * 1000)};
   setitimer(ITIMER_VIRTUAL, &timer, nullptr);
 }
 
-/// What became of `work` in a child process.
+/// Runs `work` in a child process and returns how that ended.
 std::string apart(const SharedReport& report, const std::function<void()>& work) {
   std::fflush(nullptr);
   const pid_t child = fork();
@@ -112,7 +112,7 @@ class Shrinker {
     return true;
   }
 
-  /// Halves, quarters, and so on down to single ones.
+  /// Leaves out halves, quarters, and so on down to single elements.
   template <typename T>
   void remove_some(std::vector<T> Program::*list) {
     for (size_t size = std::max<size_t>((best_.*list).size() / 2, 1); size != 0; size /= 2) {
@@ -164,7 +164,7 @@ class Shrinker {
     accept(candidate);
   }
 
-  /// What both must agree on.
+  /// Resets a member in which both queue pairs must agree.
   template <typename Member>
   void reset_both(size_t qp, Member member) {
     Program candidate = best_;

@@ -11,37 +11,37 @@
 
 namespace uroce::model {
 
-/// What runs a program, and what is wrong then.
+/// Runs a program and returns what is wrong, or "".
 using Trial = std::function<std::string(const Program&, Totals*)>;
 
-/// In a child process, for that long on the processor at most. Also "hangs" and "dies by signal N".
+/// Runs it in a child process with this much CPU time at most. May also return "hangs" and "dies by signal N".
 std::string try_apart(const Program& program, const Trial& trial, uint32_t limit_ms = 500);
 
-/// Where the shorter programs are tried: what does not return or dies needs a process of its own.
+/// Where shorter programs are tried: those that hang or die need a process of their own.
 enum class Place : uint8_t { kApart, kHere };
 
-/// Leaves out steps and faults, and makes simple what is left, as long as it fails in the same way (hangs, dies, or is
-/// judged wrong).
+/// Leaves out steps and faults and simplifies the rest, as long as the program fails in the same way (hangs, dies, or
+/// is found wrong).
 Program shrink(Program program, const Trial& trial, Place place = Place::kApart);
 
 struct Campaign {
   uint64_t first = 1;
-  uint64_t last = 1000;  // this one too
+  uint64_t last = 1000;  // included
   Limits limits = {};
   bool shrinks = true;
 };
 
 struct Outcome {
   bool good = true;
-  uint64_t seed = 0;    // that failed
-  std::string failure;  // of the short program, if there is one
-  Program program;      // the short one
+  uint64_t seed = 0;    // of the failed program
+  std::string failure;  // of the shortened program, if there is one
+  Program program;      // the shortened one
   Totals totals;
-  /// The seed, what is wrong, and the program as C++. Empty if nothing is.
+  /// The seed, the failure, and the program as C++. Empty when nothing failed.
   std::string text() const;
 };
 
-/// Ends with the first failure.
+/// Ends at the first failure.
 Outcome run_campaign(const Campaign& campaign, const Trial& trial);
 
 }  // namespace uroce::model

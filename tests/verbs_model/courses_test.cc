@@ -26,7 +26,7 @@ TEST(Courses, AgreeWithTheModel) {
     ASSERT_EQ(run_course({.seed = seed, .rounds = kRounds}, Rules{}, &totals), "")
         << "repeat with: uroce-model --seeds " << seed << " --rounds " << kRounds;
   }
-  // They do something, most connections go on, and some have to be made anew.
+  // Work completes, most connections survive, and some have to be renewed.
   EXPECT_GT(totals.completions, 20 * kRounds * count);
   EXPECT_GT(totals.kept, totals.renewed);
   EXPECT_GT(totals.renewed, count);
@@ -38,8 +38,8 @@ bool all_recover(const Program& program, LossRecovery recovery) {
                      [recovery](const QueuePair& qp) { return qp.recovery == recovery; });
 }
 
-/// Only who knows selective repeat sends selective ACKs, and where frames are lost, it does: also who has to find out
-/// first that the peer knows it.
+/// Only engines with selective repeat send selective ACKs, and do so when frames are lost: also those that must first
+/// find out whether the peer has it.
 TEST(Courses, SelectiveAcksAreSentWhereTheyAreUnderstood) {
   constexpr LossRecovery kRecoveries[] = {LossRecovery::kGoBackN, LossRecovery::kAuto, LossRecovery::kSelective};
   for (const LossRecovery recovery : kRecoveries) {
@@ -61,7 +61,7 @@ TEST(Courses, SelectiveAcksAreSentWhereTheyAreUnderstood) {
   }
 }
 
-/// What exists and what the cables are like is the seed's alone, and the work is not the same again.
+/// Objects and cables depend on the seed only; the work differs from round to round.
 TEST(Courses, HaveRoundsOfTheSameObjects) {
   for (uint64_t seed = 1; seed <= 100; seed++) {
     const Program first = generate_round(seed, 1);
@@ -82,7 +82,7 @@ TEST(Courses, FindAPlantedMistake) {
   EXPECT_NE(failure.find("opcode"), std::string::npos) << failure;
 }
 
-/// The attacker has to be one that the engine notices.
+/// The engine must notice the attacker's packets.
 TEST(Spoofer, IsHeardAndChangesNothing) {
   Program program;
   for (unsigned i = 0; i < 8; i++) {
@@ -94,7 +94,7 @@ TEST(Spoofer, IsHeardAndChangesNothing) {
   }
   Memory memory(2);
   const std::unique_ptr<Machine> machine = engines(program, memory);
-  // Each of these is a gap that costs a retry, if it comes at the worst time: there are no more of them than retries.
+  // Each of these makes a gap that costs a retry at the worst time, so there are no more of them than retries.
   EXPECT_EQ(run_on(program, Rules{}, *machine, memory), "");
   const Counters& counters = *machine->counters(1);
   EXPECT_GT(counters.rx_packets, 1000u);

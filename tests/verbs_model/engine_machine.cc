@@ -9,7 +9,7 @@ namespace uroce::model {
 namespace {
 
 constexpr Duration kSettleTime = milliseconds(25);   // all retries take less than 8 ms
-constexpr Duration kStormyTime = milliseconds(200);  // where each answer may be lost again and again
+constexpr Duration kStormyTime = milliseconds(200);  // where each answer may be lost several times
 constexpr uint8_t kRnrTimer = 12;                    // 640 us
 
 }  // namespace
@@ -27,7 +27,7 @@ void EngineMachine::add_host(unsigned number) {
   const Endpoint& spec = program_.endpoints[number];
   config.congestion.algorithm = spec.congestion;
   config.congestion.link_bits_per_second = 100'000'000'000;
-  config.congestion.dcqcn.rpg_min_rate = 1000;  // virtual time is not free either
+  config.congestion.dcqcn.rpg_min_rate = 1000;  // at lower rates a run takes long even in virtual time
   if (spec.obeys_pauses) config.pfc.lossless = 0xff;
   One one;
   one.host = &world_.add_host(config);
@@ -104,7 +104,7 @@ Qp* EngineMachine::make_qp(unsigned qp) {
   return made;
 }
 
-/// From RESET.
+/// Both are in RESET.
 bool EngineMachine::connect(unsigned qp) {
   const uint32_t connection = ++connections_[qp / 2];
   bool good = true;
@@ -120,9 +120,9 @@ bool EngineMachine::connect(unsigned qp) {
     attributes.max_rd_atomic = attributes.max_dest_rd_atomic = spec.reads;
     attributes.qkey = kEngineQkey;
     attributes.dest_qpn = qpns_[each ^ 1];
-    // The first is about to wrap, one way or (every other seed) both. Packets of the connection before lie behind by
-    // more than is ever under way: the specification has TIME WAIT for others, and ahead they would be held until
-    // their turn comes.
+    // The first connection's PSNs soon wrap, in one direction or (every second seed) in both. Packets of the previous
+    // connection are further behind than anything in flight: other devices rely on TIME WAIT, and packets ahead would
+    // be held until their turn.
     const uint32_t apart = program_.seed % 2 == 0 ? 0x80000u : 0xFFFFA0u;
     const auto psn = [connection, apart](unsigned side) {
       return Psn(0xFFFFF8u + (connection - 1) * 0x200000u + side * apart);
@@ -152,7 +152,7 @@ void EngineMachine::set_faults() {
   settle_time_ = stormy ? kStormyTime : kSettleTime;
 }
 
-/// Whether a bind that was flushed was carried out before is not known: the window has one key or the other.
+/// Whether a flushed bind was executed is not known: the window has one key or the other.
 bool EngineMachine::free_window(unsigned endpoint, Region window) {
   MemoryTable& memory = hosts_[endpoint].engine().memory();
   const uint32_t known = key(endpoint, window);

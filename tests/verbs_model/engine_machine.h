@@ -24,7 +24,7 @@ inline constexpr uint32_t kEngineQkey = 0x11111111;  // of every UD queue pair
 inline constexpr uint8_t kTimeout = 6;               // 262 us
 inline constexpr uint64_t kEventsMax = 400'000;      // of one program; a long one has 20,000
 
-/// The last byte of a MAC address is the number of the host, from 1.
+/// The last byte of a MAC address is the host's number, from 1.
 class Hub final : public sim::FrameSink {
  public:
   std::vector<sim::Link*> ways;
@@ -105,7 +105,7 @@ class EngineMachine final : public Machine {
   bool free_window(unsigned endpoint, Region window) override;
   bool free_rest() override;
 
-  /// The next, of a reliable one.
+  /// The PSN that a reliable queue pair expects to be acknowledged next.
   Psn psn(unsigned qp) const { return qps_[qp]->requester().window().una(); }
   Instant now(unsigned endpoint) const override { return hosts_[endpoint].host->now(); }
   std::string complaint() const override { return verdict_.text(); }
@@ -168,7 +168,7 @@ class EngineMachine final : public Machine {
   void make_objects(unsigned endpoint);
   Qp* make_qp(unsigned qp);
   void set_faults();
-  /// Ports and buffers are what they were.
+  /// Ports and buffers are as before the troubles.
   void calm();
   void cut(unsigned endpoint, bool off);
   void spoof(unsigned qp, uint32_t count);
@@ -191,8 +191,8 @@ class EngineMachine final : public Machine {
   std::vector<One> hosts_;
   std::vector<Qp*> qps_;
   std::vector<uint32_t> qpns_;
-  std::array<uint32_t, 4> connections_ = {};  // so far, of each pair
-  uint32_t cut_ = 0;                          // cables, a bit each
+  std::array<uint32_t, 4> connections_ = {};  // made so far by each pair
+  uint32_t cut_ = 0;                          // cables that are cut, a bit each
   std::array<fabric::ImpairmentConfig, 4> cables_;
   bool stuck_ = false;
   uint64_t events_max_ = kEventsMax;

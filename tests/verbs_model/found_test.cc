@@ -6,7 +6,7 @@
 namespace uroce::model {
 namespace {
 
-/// A WRITE behind one that failed locally was sent, and succeeded.
+/// A WRITE behind a request that failed locally was sent, and succeeded.
 TEST(Found, NothingIsSentBehindALocalError) {
   const Program program{
       .seed = 25025,
@@ -18,7 +18,7 @@ TEST(Found, NothingIsSentBehindALocalError) {
   EXPECT_EQ(run_on_engines(program, Rules{}), "");
 }
 
-/// Two errors of one queue: the second request was looked at before the queue pair was in ERR.
+/// Two errors in one queue: the second request was checked before the queue pair was in ERR.
 TEST(Found, OneErrorAndThenOnlyFlushes) {
   const Program program{.seed = 5499,
                         .endpoints = {{}},
@@ -86,7 +86,7 @@ TEST(Found, FlushedPostsHaveATime) {
   EXPECT_EQ(run_on_engines(program, Rules{}), "");
 }
 
-/// UC: the WRITE behind a bind that was refused was carried out.
+/// UC: the WRITE behind a refused bind was executed.
 TEST(Found, AFailedBindStopsAnUnreliableQueue) {
   const Program program{
       .qps = {{.endpoint = 0, .type = QpType::kUc}, {.endpoint = 1, .type = QpType::kUc}},
@@ -97,7 +97,7 @@ TEST(Found, AFailedBindStopsAnUnreliableQueue) {
   EXPECT_EQ(run_on_engines(program, Rules{}), "");
 }
 
-/// The RNR NAK was for the WRITE; the READ, whose answer was lost, took the blame.
+/// The RNR NAK was about the WRITE; the READ, whose response was lost, failed for it.
 TEST(Found, ANakBehindALostReadResponseIsNotTheReads) {
   const Program program{
       .seed = 1142,
@@ -110,8 +110,8 @@ TEST(Found, ANakBehindALostReadResponseIsNotTheReads) {
   EXPECT_EQ(run_on_engines(program, Rules{}), "");
 }
 
-/// The credit went away in the middle of a message, and nobody asked for an ACK of what was under way: only a timeout
-/// helped, and here there is none left.
+/// The credit ended in the middle of a message, and no packet in flight had asked for an ACK: only a timeout helped,
+/// and here there is none left.
 TEST(Found, CreditThatEndsInAMessage) {
   const Program program{.seed = 8766,
                         .endpoints = {{}, {}, {}, {}},
@@ -125,8 +125,8 @@ TEST(Found, CreditThatEndsInAMessage) {
   EXPECT_EQ(run_on_engines(program, Rules{}), "");
 }
 
-/// Of the model: it took the bind for one that has to be refused. But the other queue pair has its turn first, and its
-/// invalidation, which was posted later, frees the window.
+/// A fault of the model: it expected the bind to be refused. But the other queue pair is served first, and its
+/// invalidation, posted later, frees the window.
 TEST(Found, AnInvalidationThatWasPostedLaterAndComesFirst) {
   const Program program{.seed = 2170045,
                         .endpoints = {{}},
@@ -152,7 +152,7 @@ TEST(Found, AnInvalidationThatWasPostedLaterAndComesFirst) {
   EXPECT_EQ(run_on_engines(program, Rules{}), "");
 }
 
-/// Of the model: behind a RESET there is no path whose MTU could make a READ too long.
+/// A fault of the model: after a RESET there is no path whose MTU could make a READ too long.
 TEST(Found, ALongReadInErrorBehindAReset) {
   const Program program{
       .seed = 2188284,
@@ -169,8 +169,8 @@ TEST(Found, ALongReadInErrorBehindAReset) {
   EXPECT_EQ(run_on_engines(program, Rules{}), "");
 }
 
-/// The memory of a READ was deregistered while its answer waited to be sent. The receive of the SEND behind it, which
-/// had begun, took the blame.
+/// The memory of a READ was deregistered while its response waited to be sent. The receive of the SEND behind it, which
+/// had begun, failed for it.
 TEST(Found, AReadThatIsRefusedLateIsNotTheReceives) {
   const Program program{.seed = 6578787,
                         .endpoints = {{}, {}},

@@ -9,11 +9,11 @@ namespace uroce::model {
 
 namespace {
 
-constexpr uint32_t kOverhang = 100;  // of an element that reaches beyond its region, so many bytes at most lie in it
+constexpr uint32_t kOverhang = 100;  // bytes at most of an element that reaches beyond its region
 
 class Generator {
  public:
-  // The factor is not SplitMix64's own step, or each program would be drawn from the numbers of the one before it.
+  // The factor is not SplitMix64's own, or each program would be drawn from the numbers of the previous one.
   Generator(uint64_t seed, const Limits& limits) : limits_(limits), random_(seed * 0xD1342543DE82EF95u + 1) {
     program_.seed = seed;
     program_.endpoints.clear();
@@ -102,7 +102,7 @@ class Generator {
       if (one_in(4)) qp.send_wrs = 1 + below(6);
       if (one_in(4)) qp.recv_wrs = 1 + below(6);
       qp.sges = 1 + below(4);
-      qp.inline_bytes = one_in(3) ? 16 : 16 + below(200);  // 16: the least that verbs give
+      qp.inline_bytes = one_in(3) ? 16 : 16 + below(200);  // 16: the minimum of verbs
       if (one_in(8)) qp.access = below(8) << 1;
       program_.qps.push_back(qp);
     }
@@ -191,7 +191,7 @@ class Generator {
     Region region = Region::kTarget;
     shuffle_in({Region::kSource, Region::kTarget, Region::kReadOnly, Region::kLanding}, region);
     bool& gone = gone_[endpoint][static_cast<unsigned>(region)];
-    // A region with a window may refuse to go; registering is for one that went.
+    // A region with a window may refuse to be deregistered; registering needs one that was deregistered.
     if (!gone && windows_ && region == Region::kTarget) return;
     add({.what = gone ? Do::kRegister : Do::kDeregister, .endpoint = endpoint, .region = region});
     gone = !gone;
@@ -214,7 +214,7 @@ class Generator {
     }
   }
 
-  /// What is wrong with an element that should not work.
+  /// Makes an element invalid.
   void spoil(Element& element) {
     switch (below(6)) {
       case 0:
@@ -234,8 +234,8 @@ class Generator {
         break;
     }
   }
-  /// A receive that reaches beyond its region takes what fits: it has the region's last bytes, which nobody else uses.
-  /// The next ones have none.
+  /// A receive that reaches beyond its region gets the region's last bytes, which no other uses, and takes what fits.
+  /// Further ones get none.
   void keep_apart(unsigned endpoint, Element& element) {
     if (element.region != Region::kLanding || element.length <= kLandingBytes - element.offset) return;
     element.offset = kLandingBytes - (overhangs_[endpoint] ? 0 : std::min(element.length / 2, kOverhang));
@@ -255,7 +255,7 @@ class Generator {
     return elements;
   }
 
-  /// Memory of its own for each; false: none is left.
+  /// Gives each receive memory of its own; false when none is left.
   bool draw_landing(const QueuePair& qp, uint32_t bytes, std::vector<Element>& elements) {
     uint32_t& used = landing_used_[qp.endpoint];
     if (used + bytes + 64 > kLandingBytes - kOverhang) return false;
@@ -322,7 +322,7 @@ class Generator {
       if (bytes <= qp.inline_bytes + (mistake() ? 1 : 0) && one_in(2)) step.flags |= kSendInline;
     }
     step.offset = below(kTargetBytes - bytes + 1);
-    if (one_in(2)) step.offset = std::min(step.offset, 512 * below(4));  // so that they meet
+    if (one_in(2)) step.offset = std::min(step.offset, 512 * below(4));  // so that they overlap
     if (step.opcode == WrOpcode::kRdmaRead && one_in(3)) step.region = Region::kReadOnly;
     draw_mistakes(step, bytes);
     if (round_ != 0 && !one_in(16)) receive_first(step, bytes);
@@ -363,7 +363,7 @@ class Generator {
 
   void draw_placement(Step step) {
     step.offset = 8 * below(kTargetBytes / 8);
-    if (one_in(2)) step.offset %= 64;  // so that they meet
+    if (one_in(2)) step.offset %= 64;  // so that they overlap
     if (step.opcode == WrOpcode::kAtomicWrite) {
       step.operand = random_.next_u64();
     } else {
@@ -391,7 +391,7 @@ class Generator {
         shuffle_in({WrOpcode::kSend, WrOpcode::kSendWithImm, WrOpcode::kRdmaWrite, WrOpcode::kRdmaWriteWithImm},
                    opcode);
         break;
-      default:  // RC; the model has no XRC
+      default:  // RC; XRC is not in the model
         if (limits_.placements && one_in(10)) {
           shuffle_in({WrOpcode::kFlush, WrOpcode::kAtomicWrite, WrOpcode::kAtomicWrite}, opcode);
           break;
@@ -411,7 +411,7 @@ class Generator {
     const unsigned there = program_.qps[step.qp ^ 1u].endpoint;
     const uint32_t word = one_in(3) ? kCounterWord : below(kWords / 2);
     if (step.opcode == WrOpcode::kFetchAdd) {
-      // A bit of its own for each: the sum says who was there. Or one more, like all others.
+      // Each adds a bit of its own, so that the sum shows which were executed; or 1, like all others on the counter.
       const bool counts = word == kCounterWord;
       if (!counts && adds_[there] == 60) return;
       step.offset = word * 8;
@@ -453,7 +453,7 @@ class Generator {
     add(std::move(step));
   }
 
-  /// What an invalidation by the peer takes to succeed, which is rare by chance: a bind through its own end of the
+  /// Prepares for an invalidation by the peer, which rarely succeeds by chance: a bind on its own end of the
   /// connection, whose completion was polled, so that the program knows the key; and a receive.
   void prepare_invalidation(const Step& invalidation) {
     const auto there = static_cast<uint8_t>(invalidation.qp ^ 1u);
@@ -476,7 +476,7 @@ class Generator {
   SeededRandom random_;
   Program program_;
   uint32_t round_ = 0;     // of a course
-  uint32_t mistakes_ = 0;  // of a hundred
+  uint32_t mistakes_ = 0;  // per cent
   bool windows_ = false;
   bool lifecycle_ = false;
   bool lazy_ = false;

@@ -15,7 +15,7 @@ namespace {
 
 bool received(const Completion& c) { return c.opcode >= WcOpcode::kRecv; }
 
-/// Passes everything on. What it is asked to, a lie changes once.
+/// Passes everything on; a subclass changes one thing once.
 class Liar : public Machine {
  public:
   Liar(Machine& truth, const Program& program, Memory& memory) : truth_(truth), program_(program), memory_(memory) {}
@@ -52,7 +52,7 @@ class Liar : public Machine {
   bool stuck() const override { return truth_.stuck(); }
 
  protected:
-  /// True for the first that the lie is about.
+  /// True once, for the first that applies.
   bool once(bool applies) {
     const bool now = applies && !told_;
     told_ |= now;
@@ -112,7 +112,7 @@ struct WindowThatCannotBeFreed : Liar {
 };
 struct LostCompletion : Liar {
   using Liar::Liar;
-  /// An unreliable message may always be lost, a shared queue may keep its receives, and a reset takes completions.
+  /// Unreliable messages may always be lost, a shared queue may keep its receives, and a reset removes completions.
   bool must_come(const Completion& c) const {
     const bool resets = std::any_of(program_.steps.begin(), program_.steps.end(), [](const Step& step) {
       return (step.what >= Do::kModify && step.what <= Do::kDestroy) || step.what >= Do::kVanish;
@@ -175,7 +175,7 @@ struct DatagramOfAnotherSender : Liar {
       const bool datagram = c.status == WcStatus::kSuccess && (c.flags & kWcGrh) != 0;
       if (!datagram || sges.empty() || sges[0].length < kGrhBytes || !once(true)) continue;
       uint8_t* grh = memory_.landing(endpoint) + sges[0].offset;
-      grh[grh[0] >> 4 == 6 ? 23 : 35] ^= 1;  // the last byte of its address
+      grh[grh[0] >> 4 == 6 ? 23 : 35] ^= 1;  // the last byte of the sender's address
     }
     return got;
   }
@@ -188,10 +188,10 @@ struct UnreliableMessageThatIsLost : Liar {
     return got;
   }
 };
-/// The timer is said to be four times as slow as it is, and no NAK to have asked for anything.
+/// Claims that the timer is four times as slow, and that no NAK asked for anything.
 struct PeerThatIsGivenUpTooEarly : Liar {
   using Liar::Liar;
-  /// Until a port takes something, or by a clock that leaps.
+  /// Because a port takes no frames, or a clock leaps.
   bool may_wait_longer() const {
     return std::any_of(program_.steps.begin(), program_.steps.end(),
                        [](const Step& step) { return step.what == Do::kTxRoom || step.what == Do::kLeap; });
@@ -207,7 +207,7 @@ struct PeerThatIsGivenUpTooEarly : Liar {
     return got;
   }
 };
-/// However long one waits.
+/// Claims that frames are still in flight.
 struct MachineThatNeverRests : Liar {
   using Liar::Liar;
   bool settle() override {
@@ -217,7 +217,7 @@ struct MachineThatNeverRests : Liar {
   }
 };
 
-/// One field of the first completion that it applies to.
+/// Changes one field of the first completion that has it.
 struct WrongField {
   const char* what;
   bool (*applies)(const Completion&);
@@ -281,7 +281,7 @@ const WrongField kLies[] = {
     {"a success with a cause", good, [](Completion& c) { c.cause = Cause::kTimeout; }},
 };
 
-/// Programs are drawn until the lie was told in 40 of them.
+/// Draws programs until the lie was told in 40 of them.
 template <typename Make>
 void expect_found(Make make) {
   Memory memory(4);
@@ -289,7 +289,7 @@ void expect_found(Make make) {
   unsigned found = 0;
   uint64_t last = 0;
   for (uint64_t seed = 1; told < 40 && seed < 20'000; seed++) {
-    const Program program = generate(seed, {.overruns = false});  // what was in a queue that overran, nobody knows
+    const Program program = generate(seed, {.overruns = false});  // the contents of a queue that overran are not known
     memory.prepare();
     const std::unique_ptr<Machine> truth = engines(program, memory);
     auto liar = make(*truth, program, memory);
@@ -331,7 +331,7 @@ TYPED_TEST(WrongAnswers, AreFoundEachTime) {
       [](Machine& truth, const Program& program, Memory& memory) { return TypeParam(truth, program, memory); });
 }
 
-/// On a clean cable, into a receive that was there before, while a key of the sender changes.
+/// On a clean cable, into a receive posted earlier, while a key of the sender changes.
 TEST(Lies, AnUnreliableMessageThatIsLost) {
   for (const QpType type : {QpType::kUc, QpType::kUd}) {
     const Program program{.qps = {{.endpoint = 0, .type = type}, {.endpoint = 1, .type = type}},

@@ -14,7 +14,7 @@
 
 namespace uroce::model {
 
-/// As a verbs program sees it: 0, ENOMEM, or EINVAL.
+/// As verbs tell it: 0, ENOMEM, or EINVAL.
 enum class Answer : uint8_t { kOk, kFull, kInvalid };
 
 class Machine {
@@ -22,52 +22,52 @@ class Machine {
   virtual ~Machine() = default;
 
   virtual uint32_t qpn(unsigned qp) const = 0;
-  /// What ibv_query_qp says.
+  /// As ibv_query_qp returns it.
   virtual QpState state(unsigned qp) const = 0;
   virtual bool modify(unsigned qp, QpState to) = 0;
-  /// Both from RESET, or from whatever they are in, to RTS. No frame of theirs may be under way.
+  /// Brings both to RTS, from RESET or any other state. No frame of theirs may be in flight.
   virtual bool connect(unsigned qp) = 0;
   virtual void destroy(unsigned qp) = 0;
 
-  /// `to`: of UD.
+  /// `to`: for UD.
   virtual Answer post_send(unsigned qp, SendWr& wr, unsigned to) = 0;
   virtual Answer post_receive(unsigned qp, const RecvWr& wr) = 0;
   virtual uint32_t poll(unsigned endpoint, unsigned cq, std::span<Completion> out) = 0;
-  /// The queue said that it had no room.
+  /// Whether the queue reported an overrun.
   virtual bool overrun(unsigned endpoint, unsigned cq) const = 0;
 
-  /// Registers it (again): then `key` is another.
+  /// Registers it, perhaps again, which changes its `key`.
   virtual void register_region(unsigned endpoint, Region region) = 0;
   virtual bool deregister(unsigned endpoint, Region region) = 0;
-  /// As the program knows it. Of a region that is gone: the last one.
+  /// As the program knows it. For a deregistered region, its last key.
   virtual uint32_t key(unsigned endpoint, Region region) const = 0;
-  /// Fills in the keys of a bind, and is told that it succeeded.
+  /// Fills in the keys of a bind; end_bind tells that it succeeded.
   virtual void begin_bind(unsigned endpoint, Region window, MwBind& bind) = 0;
   virtual void end_bind(unsigned endpoint, Region window) = 0;
   virtual bool free_window(unsigned endpoint, Region window) = 0;
-  /// Everything that is left, after the queue pairs and windows are gone. False: something is said to be in use.
+  /// Frees all the rest once queue pairs and windows are gone. False when something is reported as in use.
   virtual bool free_rest() = 0;
 
-  /// By the clock of that endpoint.
+  /// The clock of that endpoint.
   virtual Instant now(unsigned endpoint) const = 0;
   virtual void run(Duration time) = 0;
-  /// For a time in which everything that can end has ended. True: no frame is under way.
+  /// Runs for long enough that everything that can end has ended. True when no frame is in flight.
   virtual bool settle() = 0;
-  /// What is wrong besides what the model judges.
+  /// An error outside what the model checks.
   virtual std::string complaint() const { return {}; }
 
-  // What befalls simulated hosts, and what can be asked there only.
+  // Troubles of simulated hosts, and questions that only those can answer.
   virtual void befall(const Step& /*step*/) {}
-  /// How long an answer is waited for, at the least. 0: nobody knows.
+  /// The least time that an answer is waited for; 0 when it is not known.
   virtual Duration ack_timeout() const { return {}; }
-  /// What an endpoint has counted; nullptr: it does not tell.
+  /// An endpoint's counters; nullptr when they are not known.
   virtual const Counters* counters(unsigned /*endpoint*/) const { return nullptr; }
-  /// Where datagrams of a queue pair come from.
+  /// The source address of a queue pair's datagrams.
   virtual std::optional<IpAddress> address(unsigned /*qp*/) const { return {}; }
 
-  /// Its steps are carried out from now on.
+  /// From now on the steps of the program are executed.
   virtual void begin_round() {}
-  /// It goes round in circles.
+  /// Whether it is in an endless loop.
   virtual bool stuck() const { return false; }
 };
 

@@ -16,33 +16,34 @@ class Memory {
   static constexpr uint8_t kCanary = 0xC5;
 
   explicit Memory(size_t endpoints);
-  /// For another program.
+  /// Resets it for another program.
   void prepare();
 
   static const uint8_t* source();
   static bool source_intact();
-  /// What the target holds before the first step.
+  /// The target's content before the first step.
   static const uint8_t* first_target();
 
   uint8_t* target(unsigned endpoint) const { return endpoints_[endpoint]->target; }
   uint8_t* landing(unsigned endpoint) const { return endpoints_[endpoint]->landing; }
   uint64_t* words(unsigned endpoint) const { return endpoints_[endpoint]->words; }
-  /// Where a region begins, and how much it covers.
+  /// A region's start and size.
   uint8_t* start(unsigned endpoint, Region region) const;
   static uint32_t size(Region region);
 
-  /// Only canaries.
+  /// Whether the bytes are still canaries.
   static bool untouched(const uint8_t* bytes, uint32_t count) {
     return count == 0 || (bytes[0] == kCanary && std::memcmp(bytes, bytes + 1, count - 1) == 0);
   }
-  /// Bytes before `end` are about to be used. Behind the last one, only so many are looked at.
+  /// Notes that bytes before `end` may be used from now on. Only a few behind the last such byte are checked.
   void use(unsigned endpoint, uint32_t end) {
     One& one = *endpoints_[endpoint];
     one.used = end > one.used && end <= kLandingBytes ? end : one.used;
   }
-  /// What the program was given: it stays as it is from now on.
+  /// These bytes belong to the program, and must not change from now on.
   void freeze(unsigned endpoint, uint32_t offset, uint32_t bytes);
-  /// Offset of the first byte of the landing that is neither frozen nor untouched, or kLandingBytes.
+  /// Offset of the first byte of the landing that has changed since it was frozen or filled with canaries, or
+  /// kLandingBytes.
   uint32_t first_difference(unsigned endpoint) const;
 
  private:

@@ -74,28 +74,28 @@ namespace uroce::model {
 
 enum class Sure : uint8_t { kNo, kMaybe, kYes };
 
-/// What is asked of the machine. All of it, unless somebody knows better.
+/// What is expected of the machine; all of it by default.
 struct Rules {
-  bool slots_until_polled = true;       // a send queue slot is free when its completion was polled, not before
-  bool reset_takes_completions = true;  // RESET and destruction take the queue pair's completions out
-  bool times = true;                    // completions carry the time
-  bool causes = true;                   // completions say why
-  bool arrival = true;                  // what is sent on a clean cable arrives
-  bool rest = true;                     // who has nothing to do comes to rest
-  bool exact_queues = true;             // queues have the size that was asked for, not more
+  bool slots_until_polled = true;       // a send queue slot is free once its completion was polled, not earlier
+  bool reset_takes_completions = true;  // RESET and destruction remove the queue pair's completions
+  bool times = true;                    // completions have time stamps
+  bool causes = true;                   // completions have causes
+  bool arrival = true;                  // packets sent on a clean cable arrive
+  bool rest = true;                     // an idle machine comes to rest
+  bool exact_queues = true;             // queues have the requested size, not more
   uint32_t port_mtu = 4096;
-  bool planted_mistake = false;  // the model is wrong: it expects RECV for a WRITE with immediate. To test the shrinker
+  bool planted_mistake = false;  // the model wrongly expects RECV for a WRITE with immediate, to test the shrinker
 };
 
 class Model {
  public:
-  /// `extra`: steps that may come behind those of the program.
+  /// `extra`: steps that may follow those of the program.
   Model(const Program& program, const Rules& rules, Memory& memory, const Machine& machine, uint32_t extra = 0);
 
   bool failed() const { return verdict_.failed(); }
   const std::string& failure() const { return verdict_.text(); }
 
-  // What the program does; `id`: the step, and the work request's wr_id.
+  // The program's calls; `id` is the step's number and the work request's wr_id.
   void on_post_send(uint32_t id, const Step& step, Answer answer);
   void on_post_receive(uint32_t id, const Step& step, Answer answer);
   void on_poll(unsigned endpoint, unsigned cq, std::span<const Completion> completions, bool overrun);
@@ -104,29 +104,29 @@ class Model {
   void on_destroy(unsigned qp);
   void on_vanish(unsigned qp);
   void on_restart(unsigned endpoint);
-  /// Before it does.
+  /// To be called before the leap.
   void on_leap(unsigned endpoint, Duration by);
   /// Before keys of the endpoint become invalid or new.
   void on_key_change(unsigned endpoint, Region region, bool valid);
-  /// False: windows are bound to it, so it must be refused. kMaybe: nobody knows.
+  /// False: windows are bound to it, so it must be refused. kMaybe: not known.
   Sure may_deregister(unsigned endpoint, Region region) const;
-  /// No frame is under way.
+  /// No frame is in flight.
   void on_quiet();
-  /// Steps that bound a window and are known to have succeeded, since the last call: signalled or not.
+  /// Steps that bound a window and are known to have succeeded since the last call, signalled or not.
   std::vector<uint32_t> take_binds() { return std::exchange(binds_, {}); }
 
   // At the end of a round.
-  /// As far as the program knows.
+  /// Whether it works, as far as the program knows.
   bool works(unsigned qp) const;
   uint32_t receives_waiting(unsigned qp) const { return static_cast<uint32_t>(queues_[qp].receives.size()); }
   uint32_t sends_waiting(unsigned qp) const { return static_cast<uint32_t>(queues_[qp].sends.size()); }
-  /// It works, and nothing is left of what was posted.
+  /// It works, and all that was posted is complete.
   bool at_its_end(unsigned qp) const;
 
   // At the end.
-  /// Everything was polled, and nothing happens any more.
+  /// Everything was polled, and nothing more happens.
   void check_rest();
-  /// All queue pairs were moved to ERR, everything was polled.
+  /// All queue pairs were moved to ERR, and everything was polled.
   void check_flushed();
   void check_memory();
 
@@ -141,63 +141,63 @@ class Model {
     uint8_t qp = 0;
     bool outstanding = false;
     bool signalled = false;
-    bool hopeless = false;  // it stands behind a request that cannot succeed
-    bool buried = false;    // behind one behind which nothing is carried out
+    bool hopeless = false;  // behind a request that cannot succeed
+    bool buried = false;    // behind one after which nothing is executed
     uint32_t length = 0;
     uint32_t generation = 0;
     uint32_t order = 0;
     uint32_t began = 0;
     Instant posted{};
     Sure local = Sure::kYes;    // its own elements and windows
-    Sure remote = Sure::kYes;   // what it asks of the peer
-    Sure reached = Sure::kYes;  // the peer gets to see it
+    Sure remote = Sure::kYes;   // its request to the peer
+    Sure reached = Sure::kYes;  // whether the peer gets it
     uint32_t remote_statuses = 0;
     uint32_t message = kNone;  // number among the messages of its queue
     uint32_t invalidates = 0;  // SEND_WITH_INV: the window's key
     bool acknowledged = false;
     bool delivered = false;
-    bool sent = false;  // its success was reported, or that of a later one
-    bool owed = false;  // unreliable, and nothing stands in its way: if it was sent, it arrives
+    bool sent = false;  // its success, or that of a later one, was reported
+    bool owed = false;  // unreliable, and nothing prevents it: if sent, it arrives
     std::vector<uint8_t> payload;
-    bool swapped = false;      // COMPARE_SWAP that found what it compared with
-    uint64_t adds_before = 0;  // FETCH_ADD: known to have been carried out before; of the counter: how many
+    bool swapped = false;      // COMPARE_SWAP that found its comparand
+    uint64_t adds_before = 0;  // FETCH_ADD: those known to have been executed before; for the counter: how many
   };
   struct Receive {
     const Step* step = nullptr;
-    uint8_t qp = 0;  // that it was posted through
+    uint8_t qp = 0;  // through which it was posted
     bool outstanding = false;
     uint32_t room = 0;
     uint32_t generation = 0;
     Instant posted{};
-    uint32_t good = 0;     // bytes before the first that cannot be used
-    bool changed = false;  // a key of it changed since
-    /// For a message of so many bytes. Elements behind its end are not looked at.
+    uint32_t good = 0;     // bytes before the first unusable one
+    bool changed = false;  // a key of it has changed since
+    /// For a message of `length` bytes. Elements behind its end are not checked.
     Sure usable(uint32_t length) const { return length > good ? Sure::kNo : changed ? Sure::kMaybe : Sure::kYes; }
   };
-  /// For an answer from the peer.
+  /// The wait for an answer from the peer.
   struct Wait {
-    Instant since{};  // progress was seen
+    Instant since{};  // of the last progress
     uint64_t naks_before = 0;
   };
   struct Queue {
     QueuePair spec;
-    QpState state = QpState::kRts;  // as the program knows
+    QpState state = QpState::kRts;  // as known to the program
     bool destroyed = false;
     uint32_t generation = 0;
-    bool was_reset = false;  // since it was connected: completions that it had are gone
+    bool was_reset = false;  // since it was connected: its earlier completions are gone
     Sure failed = Sure::kNo;
     bool sends_failed = false;     // an error was polled
     bool receives_failed = false;  // an error was polled
-    bool vague = false;            // it may have left SQE before its error was polled: then little is known
+    bool vague = false;            // it may have left SQE before its error was polled, so that little is known
     bool doomed = false;           // a request that cannot succeed is queued
-    bool mute = false;             // it is one behind which nothing is carried out
+    bool mute = false;             // that is one after which nothing is executed
     std::deque<uint32_t> sends;    // outstanding
     std::deque<uint32_t> receives;
-    std::vector<uint32_t> messages;           // that take a receive, all since it was connected
-    std::vector<uint32_t> receives_in_order;  // all since it was connected
+    std::vector<uint32_t> messages;           // those that take a receive, since it was connected
+    std::vector<uint32_t> receives_in_order;  // since it was connected
     uint32_t delivered = 0;                   // of the peer's messages
-    uint32_t incoming = 0;                    // unreliable messages to it, all since it was connected
-    uint32_t arrived = 0;                     // of them
+    uint32_t incoming = 0;                    // unreliable messages to it since it was connected
+    uint32_t arrived = 0;                     // of those
     uint32_t order = 0;
     Wait wait;
   };
@@ -229,10 +229,10 @@ class Model {
     Window windows[kWindows];
     Shared srq;
     Cq cqs[2];
-    uint64_t added[kWords] = {};        // by FETCH_ADDs that succeeded
+    uint64_t added[kWords] = {};        // by successful FETCH_ADDs
     uint64_t maybe_added[kWords] = {};  // by others
     std::vector<uint32_t> swaps[kWords];
-    // Of the counter: those that may have been carried out, those that were, and what they have returned.
+    // Of the counter: additions that may have been executed, those that were, and values returned.
     uint64_t counts = 0;
     uint64_t counted = 0;
     std::vector<bool> returned;
@@ -267,12 +267,12 @@ class Model {
 
   // model_keys.cc
   void note_faults();
-  /// There are no more than it has retries.
+  /// There are no more faults than it has retries.
   bool outlives_faults(const QueuePair& spec) const { return !network_cuts_ && faults_ <= spec.retries; }
   void begin_window_change(unsigned endpoint, Region window);
   void end_window_change(const Send& send, Sure done);
   void widen(unsigned endpoint, Region region);
-  /// Something may go wrong between these two.
+  /// Something may fail between these two.
   void worry(unsigned qp);
   void count_send(const Queue& queue);
   void count_receive(const Queue& queue, int change);

@@ -121,14 +121,13 @@ void Model::complete_send(uint32_t id, const Cq& cq, const Completion& c) {
   retire(send, flushed ? Sure::kMaybe : Sure::kNo);
 }
 
-/// Those that asked an endpoint for a retransmission.
+/// The NAKs that asked an endpoint for a retransmission.
 uint64_t Model::naks(unsigned endpoint) const {
   const Counters* const counters = machine_.counters(endpoint);
   return counters == nullptr ? 0 : counters->packet_seq_err + counters->implied_nak_seq_err;
 }
 
-/// Each retry that no NAK asked for has waited for an answer. However far the clock leaps at once, a leap ends one
-/// wait.
+/// Each retry that no NAK asked for has waited for an answer. A leap of the clock ends one wait, however far it goes.
 bool Model::waited_enough(const Queue& q, Instant until) const {
   const Duration once = machine_.ack_timeout();
   if (once.ns == 0) return true;
@@ -155,7 +154,7 @@ bool Model::may_succeed(const Send& send) const {
   return into.room >= send.length && (into.usable(send.length) != Sure::kNo || send.length == 0);
 }
 
-/// How it may fail by itself.
+/// The statuses with which it may fail by itself.
 uint32_t Model::failures(const Send& send) const {
   const Queue& q = queue(send.qp);
   const WrOpcode opcode = send.step->opcode;
@@ -181,7 +180,7 @@ uint32_t Model::failures(const Send& send) const {
   return statuses;
 }
 
-/// Off the queue. kYes: it was carried out. kNo: it failed by itself.
+/// Removes it from its queue. kYes: it was executed. kNo: it failed by itself.
 void Model::retire(Send& send, Sure done) {
   Queue& q = queue(send.qp);
   const WrOpcode opcode = send.step->opcode;
@@ -219,7 +218,7 @@ void Model::fail_queue(unsigned qp, bool send, bool flushed) {
   worry(qp);
   const bool stops_sending = send && q.spec.type != QpType::kRc && !flushed;
   if (stops_sending) {
-    // One that may have left SQE before its error was polled may be in RTS.
+    // A queue that may have left SQE before its error was polled may be in RTS.
     if (q.state != QpState::kErr && !q.vague) q.state = QpState::kSqe;
   } else if (!send || q.spec.type == QpType::kRc) {
     q.failed = Sure::kYes;
@@ -259,22 +258,22 @@ void Model::on_modify(const Step& step, bool done) {
   }
 }
 
-/// From SQE, or from what the program takes for RTS as it has not polled the error.
+/// From SQE, or from RTS when the program has not polled the error.
 void Model::leave_error_of_sends(Queue& q, QpState from) {
   const bool perhaps = from == QpState::kRts && q.failed == Sure::kMaybe && q.spec.type != QpType::kRc;
   if (from != QpState::kSqe && !perhaps) return;
-  // What was flushed and not polled yet stands before what comes now.
+  // Flushed requests that were not polled yet precede what comes now.
   q.vague |= perhaps || !q.sends.empty();
   q.sends_failed = q.doomed = q.mute = false;
 }
 
-/// RESET: nothing that was posted will complete, and nothing that was given to it is touched any more.
+/// RESET: nothing posted completes any more, and posted memory is not touched any more.
 void Model::forget(unsigned qp) {
   Queue& q = queue(qp);
   Cq& send_cq = cq_of(q, true);
   const bool overran = send_cq.overrun;
   for (Deed& deed : deeds_) {
-    // What the peer sends to this queue pair is dropped from now on.
+    // Packets of the peer's to this queue pair are dropped from now on.
     if (deed.qp == (qp ^ 1) && deed.ended == kOpen) deed.ended = moment_;
   }
   while (!q.sends.empty()) {
@@ -298,7 +297,7 @@ void Model::before_connect(unsigned qp) {
   for (const unsigned each : {qp, qp ^ 1}) forget(each);
   for (const unsigned each : {qp, qp ^ 1}) {
     Queue& q = queue(each);
-    // Until now, what was sent before might still arrive. Datagrams that have arrived elsewhere may not be polled yet.
+    // Earlier messages might still arrive until now. Datagrams that arrived elsewhere may not have been polled yet.
     if (q.spec.type != QpType::kUd) q.messages.clear();
     q.receives_in_order.clear();
     q.delivered = q.order = q.incoming = q.arrived = 0;
@@ -323,7 +322,7 @@ void Model::on_destroy(unsigned qp) {
   queue(qp).state = QpState::kReset;
 }
 
-/// Another has its place: nothing of what was posted will complete, and nobody is told.
+/// Another one has its place: nothing posted completes, and no event tells of it.
 void Model::on_vanish(unsigned qp) {
   moment_++;
   worry(qp);
@@ -337,7 +336,7 @@ void Model::on_vanish(unsigned qp) {
   }
 }
 
-/// Nothing is left of its objects but the memory; all are there again, as they were at the beginning.
+/// All its objects but the memory are gone; new ones are as at the beginning.
 void Model::on_restart(unsigned endpoint) {
   moment_++;
   Side& here = sides_[endpoint];

@@ -28,8 +28,8 @@ Model::Model(const Program& program, const Rules& rules, Memory& memory, const M
   }
 }
 
-/// Each fault that strikes once costs one retry at most, and so does a leap of a clock, and a forged packet that makes
-/// the receiver ask for what it did not miss. What strikes by chance does not strike eight times in a row.
+/// Each fault that strikes once costs one retry at most. So does a leap of a clock, and a forged packet that makes the
+/// receiver ask for a packet that was not lost. Random faults do not strike eight times in a row.
 void Model::note_faults() {
   bool by_chance = false;
   for (const Fault& fault : program_.faults) {
@@ -74,13 +74,13 @@ bool Model::lossy(const Queue& queue, bool send) const {
          sides_[queue.spec.endpoint].cqs[send ? queue.spec.send_cq : queue.spec.recv_cq].overrun;
 }
 
-/// One more that may be in the queue of completions of sends.
+/// One more completion may be in the queue of sends.
 void Model::count_send(const Queue& queue) {
   cq_of(queue, true).possible++;
   note_room(queue, queue.spec.send_cq);
 }
 
-/// A receive of a shared queue may complete in the queue of each that shares it.
+/// A receive of a shared queue may complete in the completion queue of any queue pair that shares it.
 void Model::count_receive(const Queue& queue, int change) {
   bool counted[2] = {};
   for (const Queue& other : queues_) {
@@ -105,15 +105,15 @@ void Model::note_room(const Queue& queue, unsigned number) {
   }
 }
 
-/// What uses this key and has not completed may find it valid or not.
+/// Uncompleted requests with this key may find it valid or not.
 void Model::widen(unsigned endpoint, Region region) {
   for (Send& send : sends_) {
     if (!send.owed) continue;
     const unsigned to = queue(send.qp).spec.type == QpType::kUd ? send.step->to : send.qp ^ 1u;
-    send.owed = queue(to).spec.endpoint != endpoint;  // it may be under way to what is changed
+    send.owed = queue(to).spec.endpoint != endpoint;  // it may be on its way to the memory concerned
   }
   for (Send& send : sends_) {
-    // An invalidation whose sender was reset may still be on its way.
+    // An invalidation whose sender was reset may still be in flight.
     const bool under_way = send.step != nullptr && send.step->opcode == WrOpcode::kSendWithInv && !send.delivered;
     if (!send.outstanding && !under_way) continue;
     const Step& step = *send.step;
@@ -180,7 +180,7 @@ void Model::begin_window_change(unsigned endpoint, Region region) {
   widen(endpoint, region);
 }
 
-/// `done`: it was carried out; kMaybe: nobody knows (flushed).
+/// `done`: whether it was executed; kMaybe: not known (flushed).
 void Model::end_window_change(const Send& send, Sure done) {
   const Step& step = *send.step;
   const bool remote = step.opcode == WrOpcode::kSendWithInv;
@@ -190,7 +190,7 @@ void Model::end_window_change(const Send& send, Sure done) {
   if (done == Sure::kMaybe || window.pending != 0 || window.tangled) {
     window.tangled = window.pending != 0;
     window.before = Sure::kMaybe;
-    // The bytes that it may stand for are not known any more: it stays uncertain until the next change succeeds.
+    // The bytes that it grants are unknown: it stays uncertain until the next change succeeds.
     return;
   }
   if (done == Sure::kNo) {

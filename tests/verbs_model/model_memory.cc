@@ -7,7 +7,7 @@
 
 namespace uroce::model {
 
-/// Another WRITE that surely happened came after this one: at the end, or when `reader` was carried out.
+/// Whether another WRITE, surely executed, came later: by the end, or by the time `reader` was executed.
 bool Model::out_of_date(const Deed& deed, uint32_t at, const Send* reader) const {
   const Send& work = sends_[deed.id];
   for (const Deed& later : deeds_) {
@@ -25,7 +25,7 @@ bool Model::out_of_date(const Deed& deed, uint32_t at, const Send* reader) const
   return false;
 }
 
-/// May the target have this value there: now, or when `reader` looked?
+/// Whether the target may have this value there: now, or when `reader` was executed.
 bool Model::could_hold(unsigned endpoint, uint32_t at, uint8_t value, const Send* reader) const {
   bool overwritten = false;
   for (const Deed& deed : deeds_) {
@@ -43,7 +43,7 @@ bool Model::could_hold(unsigned endpoint, uint32_t at, uint8_t value, const Send
   return !overwritten && value == Memory::first_target()[at];
 }
 
-/// `partial`: it failed, so bytes may have stayed as they were.
+/// `partial`: it failed, so bytes may be unchanged.
 void Model::compare_read(const Send& send, bool partial) {
   const Step& step = *send.step;
   const unsigned endpoint = queue(send.qp).spec.endpoint;
@@ -91,7 +91,7 @@ void Model::check_atomic(Send& send, bool done) {
   }
 }
 
-/// No FETCH_ADD of the counter returns what another one has returned.
+/// No two FETCH_ADDs of the counter return the same value.
 void Model::check_count(const Send& send, uint64_t original) {
   Side& there = side(peer(send.qp));
   there.counted++;
@@ -131,7 +131,7 @@ void Model::check_words(unsigned endpoint) {
       const uint64_t possible = there.added[word] | there.maybe_added[word];
       good = (value & ~possible) == 0 && (there.added[word] & ~value) == 0;
     } else {
-      // Nothing puts 0 back: one that found what it compared with has left something.
+      // No operation stores 0 again, so one that found its comparand has left another value.
       bool swapped = false;
       good = false;
       for (const uint32_t id : there.swaps[word]) {
@@ -159,7 +159,7 @@ void Model::check_memory() {
   }
 }
 
-/// Stretch by stretch: in each of them the same WRITEs meet.
+/// Compares stretch by stretch; in each of them the same WRITEs overlap.
 void Model::check_target(unsigned endpoint) {
   const uint8_t* target = memory_.target(endpoint);
   for (uint32_t at = 0, next; at < kTargetBytes && !failed(); at = next) {
@@ -178,7 +178,7 @@ void Model::check_target(unsigned endpoint) {
   }
 }
 
-/// All of it comes from one WRITE, or from none.
+/// Whether all of it is from one WRITE, or from none.
 bool Model::holds_at_once(unsigned endpoint, uint32_t at, uint32_t bytes) const {
   const uint8_t* target = memory_.target(endpoint) + at;
   bool written = false;

@@ -29,14 +29,14 @@ bool is_write(WrOpcode opcode) {
   return opcode == WrOpcode::kRdmaWrite || opcode == WrOpcode::kRdmaWriteWithImm || opcode == WrOpcode::kAtomicWrite;
 }
 
-/// What the peer must allow.
+/// The right that the peer must have granted.
 uint32_t rights_for(WrOpcode opcode) {
   if (is_write(opcode)) return kRemoteWrite;
   if (is_atomic(opcode)) return kRemoteAtomic;
   return opcode == WrOpcode::kRdmaRead ? uint32_t{kRemoteRead} : 0;
 }
 
-constexpr uint32_t kPlacementBytes = 8;  // that an ATOMIC_WRITE writes
+constexpr uint32_t kPlacementBytes = 8;  // written by an ATOMIC_WRITE
 
 uint64_t total_of(const Step& step) {
   uint64_t total = 0;
@@ -46,7 +46,7 @@ uint64_t total_of(const Step& step) {
 
 }  // namespace
 
-/// `either`: it is wrong in two ways, or nobody knows how much room there is.
+/// `either`: it is invalid in two ways, or the free room is not known.
 Answer Model::expected_answer(const Queue& queue, const Step& step, bool& either) const {
   if (queue.state == QpState::kReset) return Answer::kInvalid;
   const QueuePair& spec = queue.spec;
@@ -56,7 +56,7 @@ Answer Model::expected_answer(const Queue& queue, const Step& step, bool& either
   invalid |= is_placement(step.opcode) && !step.sges.empty();
   invalid |= spec.type == QpType::kUd && total > rules_.port_mtu;
   invalid |= (step.flags & kSendInline) != 0 && !is_local(step.opcode) && total > spec.inline_bytes;
-  // A RESET takes the path away; what is posted in ERR behind it is counted in the port's packets.
+  // After a RESET there is no path; requests posted in ERR are then cut into packets by the port's MTU.
   const uint32_t mtu = queue.was_reset ? rules_.port_mtu : spec.mtu;
   invalid |= step.opcode == WrOpcode::kRdmaRead && (total + mtu - 1) / mtu >= 1u << 23;
   const bool full = queue.sends.size() >= spec.send_wrs;
@@ -102,7 +102,7 @@ void Model::on_post_send(uint32_t id, const Step& step, Answer answer) {
   send.outstanding = true;
 }
 
-/// How much of an element may be used now, from its beginning on: read, or written to.
+/// How many bytes of an element, from its beginning, can be read or written now.
 uint32_t Model::usable_bytes(unsigned endpoint, const Element& element, bool write) const {
   if (element.wrong_key || is_window(element.region) || element.region == Region::kForeign) return 0;
   if (!sides_[endpoint].valid[static_cast<unsigned>(element.region)]) return 0;
@@ -111,7 +111,7 @@ uint32_t Model::usable_bytes(unsigned endpoint, const Element& element, bool wri
   return element.offset <= size ? std::min(element.length, size - element.offset) : 0;
 }
 
-/// `reach`: bytes that lie in packets before the first one that cannot be made.
+/// `reach`: bytes in packets before the first one that cannot be built.
 void Model::judge_local(Send& send, uint32_t& reach) const {
   const Step& step = *send.step;
   const Queue& q = queue(send.qp);
@@ -197,7 +197,7 @@ Sure Model::judge_window(const Send& send, unsigned endpoint, Region region, uin
   return mine && inside && (window.access & rights) == rights ? Sure::kYes : Sure::kNo;
 }
 
-/// Does a later step of another queue pair change the same window, before all has come to rest? It may be carried out
+/// Whether a later step of another queue pair changes the same window before all has come to rest: it may be executed
 /// first.
 bool Model::contested(const Send& send) const {
   const unsigned endpoint = queue(send.qp).spec.endpoint;
@@ -211,7 +211,7 @@ bool Model::contested(const Send& send) const {
   return false;
 }
 
-/// BIND_MW and LOCAL_INV.
+/// Checks BIND_MW and LOCAL_INV.
 void Model::judge_window_work(Send& send) {
   const Step& step = *send.step;
   const Queue& q = queue(send.qp);
@@ -232,7 +232,7 @@ void Model::judge_window_work(Send& send) {
     good = good && !(step.region == Region::kReadOnly && writes);
     good = good || (old && step.length == 0);
     good = good && (old || step.length != 0);
-    // A type 2 window must not be bound; and while another change is under way, its key may be another one by then.
+    // A type 2 window must be unbound; and if another change is in progress, its key may have changed by then.
     const bool bindable = old || window.bound == Sure::kNo;
     const bool uncertain = window.bound == Sure::kMaybe || (!bindable && contested(send));
     send.local = !good ? Sure::kNo : uncertain ? Sure::kMaybe : bindable ? Sure::kYes : Sure::kNo;
@@ -240,7 +240,7 @@ void Model::judge_window_work(Send& send) {
   begin_window_change(q.spec.endpoint, step.window);
 }
 
-/// What it may change from now on, and what may go wrong because of it.
+/// What it may change from now on, and which failures may follow.
 void Model::note_effects(uint32_t id, Send& send, uint32_t reach) {
   const Step& step = *send.step;
   Queue& q = queue(send.qp);
@@ -264,7 +264,7 @@ void Model::note_effects(uint32_t id, Send& send, uint32_t reach) {
   if (!whole && !ud) worry(send.qp);
   if (!whole && ud) q.failed = std::max(q.failed, Sure::kMaybe);
   const bool reliable = q.spec.type == QpType::kRc;
-  // What is wrong at the peer is no concern of an unreliable sender.
+  // Errors at the peer do not concern an unreliable sender.
   if (send.local == Sure::kNo || (reliable && (send.remote == Sure::kNo || send.reached == Sure::kNo))) {
     q.doomed = true;
     q.mute |= !is_answered_with_data(step.opcode) || send.remote == Sure::kNo;
@@ -286,7 +286,7 @@ void Model::make_payload(Send& send, uint32_t reach) {
   }
 }
 
-/// It takes a receive at the other end: is there one, and does it fit?
+/// It takes a receive of the peer's: whether there is one, and whether the message fits.
 void Model::note_message(uint32_t id, Send& send) {
   Queue& q = queue(send.qp);
   send.message = static_cast<uint32_t>(q.messages.size());
@@ -311,8 +311,8 @@ void Model::note_message(uint32_t id, Send& send) {
   }
 }
 
-/// No more messages are under way to an unreliable queue pair than it has receives, and this one's turn is one that
-/// fits.
+/// An unreliable queue pair has at least as many receives as messages in flight to it, and the one for this message is
+/// large enough.
 bool Model::will_arrive(const Send& send, const Queue& to) const {
   const Queue& from = queue(send.qp);
   const bool clean = rules_.arrival && faults_ == 0 && !network_cuts_ && !to.spec.srq;
@@ -322,7 +322,7 @@ bool Model::will_arrive(const Send& send, const Queue& to) const {
   return !send.hopeless && to.incoming < to.receives_in_order.size();
 }
 
-/// This message may go into this receive.
+/// Notes that this message may go into this receive.
 void Model::meet(uint32_t message, uint32_t receive) {
   const Send& send = sends_[message];
   const Receive& into = receives_[receive];
@@ -368,7 +368,7 @@ void Model::on_post_receive(uint32_t id, const Step& step, Answer answer) {
   auto& waiting = shared ? side(q).srq.receives : q.receives;
   const uint32_t slots = shared ? program_.endpoints[q.spec.endpoint].srq_wrs : q.spec.recv_wrs;
   const bool invalid = step.sges.size() > (shared ? 4u : q.spec.sges) || (!shared && q.state == QpState::kReset);
-  // On a shared queue, one that a message had begun to fill when its queue pair was reset may be free or not.
+  // A slot of a shared queue may be taken or free when its queue pair was reset after a message had begun to fill it.
   const bool exact = rules_.exact_queues && rules_.slots_until_polled && !shared && !lossy(q, false);
   const Answer expected = invalid ? Answer::kInvalid : waiting.size() >= slots ? Answer::kFull : Answer::kOk;
   const bool good = answer == expected || (!exact && expected == Answer::kFull) ||
@@ -400,7 +400,7 @@ void Model::on_post_receive(uint32_t id, const Step& step, Answer answer) {
   for (unsigned from = 0; from < queues_.size(); from++) meet_messages(from, id);
 }
 
-/// Messages of `from` that may go into this new receive.
+/// Notes which messages of `from` may go into this new receive.
 void Model::meet_messages(unsigned from, uint32_t receive) {
   const Queue& sender = queues_[from];
   const Queue& q = queue(receives_[receive].qp);
@@ -411,7 +411,7 @@ void Model::meet_messages(unsigned from, uint32_t receive) {
     if (q.spec.srq) {
       if (queues_[to].spec.srq && queues_[to].spec.endpoint == q.spec.endpoint) meet(message, receive);
     } else if (to == receives_[receive].qp) {
-      // On RC they find each other by number.
+      // On RC they correspond by number.
       if (sender.spec.type != QpType::kRc || send.message + 1 == q.receives_in_order.size()) meet(message, receive);
     }
   }

@@ -15,7 +15,7 @@ void Model::complete_receive(uint32_t id, const Completion& c) {
       const Queue& q = queues_[qp];
       if (q.spec.srq && q.spec.endpoint == endpoint && !q.destroyed && machine_.qpn(qp) == c.qp_num) break;
     }
-    // Of one that was destroyed meanwhile.
+    // Of a queue pair that was destroyed.
     if (qp == queues_.size()) {
       if (rules_.reset_takes_completions) fail("step %u: receive of a queue pair that is not there", id);
       return;
@@ -44,7 +44,7 @@ void Model::complete_receive(uint32_t id, const Completion& c) {
   }
 }
 
-/// Off its queue. False: it is not its turn.
+/// Removes it from its queue. False when it is not its turn.
 bool Model::take_receive(uint32_t id, unsigned qp) {
   Queue& q = queue(qp);
   auto& waiting = q.spec.srq ? side(q).srq.receives : q.receives;
@@ -67,7 +67,7 @@ bool Model::take_receive(uint32_t id, unsigned qp) {
   return true;
 }
 
-/// Why this completion is not of that message; nullptr: it is.
+/// Why this completion is not of that message; nullptr when it is.
 const char* Model::mismatch(const Send& m, const Receive& receive, const Completion& c, bool datagram) const {
   const Step& step = *m.step;
   const bool write = step.opcode == WrOpcode::kRdmaWriteWithImm;
@@ -106,7 +106,7 @@ void Model::receive_reliable(uint32_t id, unsigned qp, const Completion& c) {
     if (p.generation == 0 || !lost_some) fail("receive %u has a message that nobody sent", id);
     return;
   }
-  // Shared queues may have lost completions of this queue pair: it can be any later message then.
+  // Completions of this queue pair may have been lost with a shared queue's: then it can be of any later message.
   const char* reason = nullptr;
   do {
     Send& message = sends_[p.messages[q.delivered++]];
@@ -114,7 +114,7 @@ void Model::receive_reliable(uint32_t id, unsigned qp, const Completion& c) {
              : message.local == Sure::kNo || message.remote == Sure::kNo ? "it cannot have arrived"
                                                                          : mismatch(message, receive, c, false);
     if (reason != nullptr) continue;
-    // Behind a failure of the sender it may still be on its way, but not behind one that is never sent.
+    // Behind a failure of the sender it may still be in flight, but not behind one that is never sent.
     accept_message(message, qp);
     break;
   } while (lost_some && q.delivered < p.messages.size());
@@ -131,11 +131,11 @@ void Model::accept_message(Send& message, unsigned) {
   message.delivered = true;
   if (message.step->opcode == WrOpcode::kSendWithInv) end_window_change(message, Sure::kYes);
   if (message.step->opcode != WrOpcode::kRdmaWriteWithImm) return;
-  // Its bytes are there, whatever its sender will hear of it.
+  // Its bytes are there, whatever its sender is told.
   for (Deed& deed : deeds_) deed.sure |= &sends_[deed.id] == &message;
 }
 
-/// On UC and UD: any message that was not received yet; with a network that repeats or reorders, any message.
+/// UC and UD: any message that was not received yet; if the network repeats or reorders packets, any message.
 void Model::receive_unreliable(uint32_t id, unsigned qp, const Completion& c) {
   Queue& q = queue(qp);
   Receive& receive = receives_[id];
@@ -153,7 +153,7 @@ void Model::receive_unreliable(uint32_t id, unsigned qp, const Completion& c) {
       if (reason == nullptr && datagram && !names_sender(receive, from)) reason = "GRH";
       if (reason != nullptr) continue;
       if (!network_reorders_) {
-        // What was sent earlier on this queue and did not come is lost.
+        // Messages sent earlier on this queue that did not arrive are lost.
         for (const uint32_t earlier : sender.messages) {
           if (earlier == number) break;
           if (!datagram || sends_[earlier].step->to == qp) sends_[earlier].delivered = true;
@@ -163,7 +163,7 @@ void Model::receive_unreliable(uint32_t id, unsigned qp, const Completion& c) {
       q.arrived++;
       const bool write = message.step->opcode == WrOpcode::kRdmaWriteWithImm;
       const uint32_t length = write ? 0 : message.length + (datagram ? kGrhBytes : 0);
-      // UC: a message that was lost in the middle may have left its beginning here.
+      // UC: a message that was lost in the middle may have left its first bytes here.
       if (datagram) {
         settle_untouched(receive, length);
       } else {
@@ -175,7 +175,7 @@ void Model::receive_unreliable(uint32_t id, unsigned qp, const Completion& c) {
   fail("receive %u is none of the messages that were sent to it; the last one differs in: %s", id, reason);
 }
 
-/// Its first bytes are the IP header of the datagram: IPv4 in the last twenty of them.
+/// Its first bytes are the datagram's IP header: for IPv4 the last twenty of them.
 bool Model::names_sender(const Receive& receive, unsigned sender) const {
   const std::optional<IpAddress> source = machine_.address(sender);
   if (!source) return true;
@@ -222,7 +222,8 @@ void Model::receive_failure(uint32_t id, unsigned qp, const Completion& c) {
   fail_queue(qp, false, flushed);
 }
 
-/// UC and UD: a message was longer than a receive of a shared queue, which ends; the queue pair goes on.
+/// UC and UD: a message was longer than a receive of a shared queue. That completes with an error, and the queue pair
+/// goes on.
 void Model::receive_too_short(uint32_t id, unsigned qp) {
   const Receive& receive = receives_[id];
   const bool datagram = queue(qp).spec.type == QpType::kUd;
@@ -238,7 +239,7 @@ void Model::receive_too_short(uint32_t id, unsigned qp) {
   fail("receive %u was too short for none of the messages that were sent to it", id);
 }
 
-/// The message has `used` bytes, which were compared; the others are untouched. It is the program's now.
+/// The `used` bytes of the message were compared; the others must be untouched. All belong to the program now.
 void Model::settle_untouched(const Receive& receive, uint32_t used) {
   const unsigned endpoint = queue(receive.qp).spec.endpoint;
   for (const Element& element : receive.step->sges) {
@@ -249,7 +250,7 @@ void Model::settle_untouched(const Receive& receive, uint32_t used) {
   }
 }
 
-/// It has no message, or an unknown part of one.
+/// The receive has no message, or an unknown part of one.
 void Model::settle_partial(const Receive& receive) {
   const unsigned endpoint = queue(receive.qp).spec.endpoint;
   uint32_t at = 0;
@@ -269,7 +270,7 @@ void Model::settle_partial(const Receive& receive) {
   }
 }
 
-/// Is there a message of this receive's senders with such a byte there?
+/// Whether a sender of this receive has a message with such a byte there.
 bool Model::may_have_received(const Receive& receive, uint32_t at, uint8_t value) const {
   const Queue& to = queue(receive.qp);
   if (to.spec.type == QpType::kUd) return true;
@@ -307,15 +308,15 @@ void Model::check_rest() {
   }
 }
 
-/// What is posted and signalled must have completed by now.
+/// Posted signalled requests must have completed by now.
 void Model::check_progress(unsigned qp) {
   const Queue& q = queues_[qp];
   const Queue& p = peer(qp);
-  const bool ended = q.failed == Sure::kYes;  // what did not succeed in silence is flushed
+  const bool ended = q.failed == Sure::kYes;  // unsignalled ones that did not succeed are flushed
   bool excused = false;
   for (const uint32_t id : q.sends) {
     const Send& send = sends_[id];
-    // One that waits for a receive, for ever.
+    // One that waits for a receive for ever.
     if (send.message != kNone && q.spec.rnr_retries == 7 && q.spec.type == QpType::kRc) {
       excused |= p.spec.srq || send.message >= p.receives_in_order.size();
     }
@@ -329,7 +330,7 @@ void Model::check_progress(unsigned qp) {
   }
 }
 
-/// Messages that were acknowledged to their sender have a completion.
+/// Messages acknowledged to their sender must have completed.
 void Model::check_owed(unsigned qp) {
   const Queue& q = queues_[qp];
   const Queue& p = peer(qp);
@@ -342,7 +343,7 @@ void Model::check_owed(unsigned qp) {
   }
 }
 
-/// The same of unreliable ones that nothing stood in the way of, by number: several may look alike.
+/// The same for unreliable ones that nothing prevented, by number: several may look alike.
 void Model::check_arrivals(unsigned qp) {
   const Queue& to = queues_[qp];
   if (to.failed != Sure::kNo || to.was_reset || to.state != QpState::kRts || lossy(to, false)) return;

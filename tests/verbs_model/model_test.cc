@@ -26,13 +26,13 @@ TEST(RandomPrograms, AgreeWithTheModel) {
   const Outcome outcome = run_campaign({.first = first_seed(), .last = first_seed() + count - 1}, on_engines);
   EXPECT_EQ(outcome.text(), "");
   EXPECT_EQ(outcome.totals.programs, count);
-  // They do something: posts that complete, well and badly.
+  // Requests complete, with success and with errors.
   EXPECT_GT(outcome.totals.completions, 5 * count);
   EXPECT_GT(outcome.totals.errors, count);
   EXPECT_GT(outcome.totals.completions - outcome.totals.errors, 2 * count);
 }
 
-/// The model is made wrong. The failure that this leads to takes a receive and a WRITE with immediate data, no more.
+/// The model is made wrong. The failure needs only a receive and a WRITE with immediate data.
 TEST(Shrinker, MakesAPlantedMistakeShort) {
   const Trial wrong = [](const Program& program, Totals* totals) {
     return run_on_engines(program, Rules{.planted_mistake = true}, totals);
@@ -50,12 +50,12 @@ TEST(Shrinker, MakesAPlantedMistakeShort) {
 
 std::string without_blanks(std::string text) {
   std::erase_if(text, [](char c) { return c == ' ' || c == '\n'; });
-  // A comma behind the last member is a matter of taste.
+  // A trailing comma does not matter.
   for (size_t at = 0; (at = text.find(",}", at)) != std::string::npos;) text.erase(at, 1);
   return text;
 }
 
-// What is printed was pasted here, as a failure's text asks for.
+// Pasted from the output, as the text of a failure asks for.
 #define PASTED                                                                                                        \
   const Program program{.seed = 1,                                                                                    \
                         .endpoints = {{}, {.cq_entries = {3, 256}, .srq_wrs = 2}},                                    \
@@ -81,7 +81,7 @@ TEST(Printer, PrintsWhatCompiles) {
   EXPECT_NE(run_on_engines(program, Rules{.planted_mistake = true}), "");
 }
 
-/// Moved from SQE to RTS before the error was polled: what is posted after the poll is carried out.
+/// It moved from SQE to RTS before its error was polled: requests posted after the poll are executed.
 TEST(Model, KnowsThatAQueueMayHaveLeftItsErrorBehind) {
   const Program program{.qps = {{.endpoint = 0, .type = QpType::kUc}, {.endpoint = 1, .type = QpType::kUc}},
                         .steps = {
@@ -94,7 +94,7 @@ TEST(Model, KnowsThatAQueueMayHaveLeftItsErrorBehind) {
   EXPECT_EQ(run_on_engines(program, Rules{}), "");
 }
 
-/// RESET took the receiver's completion away; that the queue pair went to ERR afterwards changes nothing.
+/// RESET removed the receiver's completion; its later ERR changes nothing.
 TEST(Model, KnowsThatResetTookAMessageAway) {
   const Program program{.endpoints = {{}},
                         .qps = {{.endpoint = 0}, {.endpoint = 0}},
@@ -123,7 +123,7 @@ TEST(Campaign, FindsHangsAndCrashes) {
     return std::string();
   };
   EXPECT_EQ(try_apart(generate(1), dies), "dies by signal 11");
-  // The rest of the machinery does not mind what kind of failure it is.
+  // The shrinker does not depend on the kind of failure.
   const Trial third = [](const Program& program, Totals* totals) {
     if (program.seed == 3) std::raise(SIGKILL);
     return run_on_engines(program, Rules{}, totals);
@@ -171,7 +171,7 @@ TEST(Generator, DrawsEverything) {
   EXPECT_TRUE(faults && huge && none && wrong_lkey && wrong_rkey && tiny && shared);
 }
 
-/// Connections begin near the end of the numbers, and so go beyond it: one way at the least.
+/// PSNs begin near their maximum, so that they wrap, in one direction at least.
 TEST(Generator, LetsNumbersWrap) {
   constexpr uint32_t kAboutToWrap = (1u << 24) - 0x100;
   unsigned pairs = 0;
@@ -181,7 +181,7 @@ TEST(Generator, LetsNumbersWrap) {
     const Program program = generate(seed);
     const EngineMachine machine(program, memory);
     for (unsigned qp = 0; qp < program.qps.size(); qp++) {
-      if (program.qps[qp].type != QpType::kRc) continue;  // the others' windows say nothing
+      if (program.qps[qp].type != QpType::kRc) continue;  // the windows of others tell nothing
       pairs += qp & 1;
       about_to[qp & 1] += machine.psn(qp).value() >= kAboutToWrap ? 1 : 0;
     }
@@ -191,13 +191,13 @@ TEST(Generator, LetsNumbersWrap) {
   EXPECT_GT(about_to[1], pairs / 4);
 }
 
-/// What is drawn without troubles is drawn with them, too: they are put in between.
+/// With troubles, the same steps are drawn as without: troubles are inserted between them.
 std::vector<Step> without_moments(std::vector<Step> steps) {
   std::erase_if(steps, [](const Step& step) { return step.what >= Do::kRun; });
   return steps;
 }
 
-/// In the same order.
+/// Whether all of `part` is in `whole`, in the same order.
 template <typename T>
 bool are_some_of(const std::vector<T>& some, const std::vector<T>& all) {
   size_t found = 0;
@@ -205,7 +205,7 @@ bool are_some_of(const std::vector<T>& some, const std::vector<T>& all) {
   return found == some.size();
 }
 
-/// The endpoint, but with what the trouble makes of it.
+/// The endpoint, changed as the trouble changes it.
 Endpoint with_trouble(Endpoint endpoint, Trouble trouble, const Endpoint& whole) {
   if (trouble == Trouble::kPause) endpoint.obeys_pauses = whole.obeys_pauses;
   if (trouble == Trouble::kMarks) endpoint.congestion = whole.congestion;
@@ -214,7 +214,7 @@ Endpoint with_trouble(Endpoint endpoint, Trouble trouble, const Endpoint& whole)
   return endpoint;
 }
 
-/// `part` is `whole` without this one.
+/// Expects `part` to be `whole` without this trouble.
 void expect_only_left_out(const Program& part, const Program& whole, Trouble trouble) {
   const bool of_cable = trouble <= Trouble::kPause || trouble == Trouble::kMarks;
   const bool of_moment = trouble >= Trouble::kPort;

@@ -60,7 +60,7 @@ std::string bits(uint32_t value, const Bit (&names)[n]) {
   return text.empty() ? "0" : text;
 }
 
-/// An aggregate with the members that were told to it.
+/// Prints an aggregate with some of its members.
 class Aggregate {
  public:
   void member(const char* name, const std::string& value) {

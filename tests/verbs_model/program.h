@@ -14,28 +14,28 @@
 
 namespace uroce::model {
 
-/// What a key stands for. Every endpoint has all of them, made before the first step. `offset` in a work request counts
-/// from the start of the memory that the region covers.
+/// What a key stands for. Every endpoint has one of each, made before the first step. `offset` in a work request counts
+/// from the start of the region's memory.
 enum class Region : uint8_t {
-  kSource,     // random bytes that nobody may change; no rights at all: may be read locally
+  kSource,     // random bytes that must not change; no rights: local reads only
   kTarget,     // every right
-  kReadOnly,   // the target's bytes, which a peer may read and bind; neither side may write through it
-  kForeign,    // the target's bytes, in another PD: nobody may use it
-  kLanding,    // local writes only: each receive, READ and atomic result gets bytes of its own
+  kReadOnly,   // the target's bytes; a peer may read and bind them, and neither side may write
+  kForeign,    // the target's bytes in another PD: must not be used
+  kLanding,    // local writes only: each receive, READ and atomic result has bytes of its own
   kWords,      // 64-bit words for atomics; every right
   kWindow,     // type 2 memory windows on the target
   kWindow2,    //
   kOldWindow,  // type 1
 };
-inline constexpr unsigned kRegions = 6;  // that are no windows
+inline constexpr unsigned kRegions = 6;  // without windows
 inline constexpr unsigned kWindows = 3;
 constexpr bool is_window(Region region) { return static_cast<unsigned>(region) >= kRegions; }
 
 inline constexpr uint32_t kSourceBytes = 16384;
 inline constexpr uint32_t kTargetBytes = 16384;
 inline constexpr uint32_t kLandingBytes = 65536;
-inline constexpr uint32_t kWords = 8;        // FETCH_ADD uses the first half, COMPARE_SWAP the other
-inline constexpr uint32_t kCounterWord = 3;  // each FETCH_ADD adds one here, so that one looks like another
+inline constexpr uint32_t kWords = 8;        // FETCH_ADD uses the first half, COMPARE_SWAP the second
+inline constexpr uint32_t kCounterWord = 3;  // every FETCH_ADD here adds 1, so that all are alike
 
 struct Element {
   Region region = Region::kSource;
@@ -49,9 +49,9 @@ struct Endpoint {
   uint32_t cq_entries[2] = {256, 256};
   uint32_t srq_wrs = 0;  // 0: no shared receive queue
   uint32_t srq_limit = 0;
-  // Of simulated hosts.
-  uint32_t rx_frames = 0;  // that the port's receive queue holds; 0: all that come
-  uint32_t turn_ns = 0;    // how late the host comes to its frames and timers, at most
+  // For simulated hosts.
+  uint32_t rx_frames = 0;  // in the port's receive queue; 0: no limit
+  uint32_t turn_ns = 0;    // the most by which the host is late for frames and timers
   CongestionAlgorithm congestion = CongestionAlgorithm::kNone;
   bool obeys_pauses = false;
   bool operator==(const Endpoint&) const = default;
@@ -79,40 +79,40 @@ struct QueuePair {
   bool operator==(const QueuePair&) const = default;
 };
 
-/// In the language of roce/fabric/impairments.h, for frames towards the endpoint.
+/// In the language of roce/fabric/impairments.h, for frames to the endpoint.
 struct Fault {
   uint8_t endpoint = 0;
   std::string text;
-  /// Nothing is lost, and nothing comes twice or out of turn.
+  /// Nothing is lost, repeated or reordered.
   bool harmless() const;
-  /// It strikes by chance: a few times in a hundred frames.
+  /// It strikes at random: a few times in a hundred frames.
   bool random() const;
-  /// Nobody knows how many frames in a row it concerns.
+  /// It may strike any number of frames in a row.
   bool unlimited() const;
   bool reorders() const;
   bool operator==(const Fault&) const = default;
 };
 
 enum class Do : uint8_t {
-  kPost,     // a send work request on `qp`; kFlush: with `count` 1, of all of the region
-  kReceive,  // a receive on `qp`, or on its shared receive queue
-  kPoll,     // up to `count` completions of completion queue `cq` of `endpoint`
-  kRun,      // time goes on by `count` ns
-  kSettle,   // until nothing happens any more
-  kModify,   // `qp` to `state`
-  kConnect,  // `qp` and its peer through RESET to RTS, with new sequence numbers; `count` 1: at once, with packets of
-             // before under way
-  kDestroy,  // `qp`
+  kPost,        // a send on `qp`; kFlush with `count` 1: of the whole region
+  kReceive,     // a receive on `qp`, or on its shared receive queue
+  kPoll,        // up to `count` completions of completion queue `cq` of `endpoint`
+  kRun,         // lets `count` ns pass
+  kSettle,      // until nothing more happens
+  kModify,      // `qp` to `state`
+  kConnect,     // `qp` and its peer through RESET to RTS, with new PSNs; `count` 1: at once, with earlier
+                // packets in flight
+  kDestroy,     // `qp`
   kDeregister,  // `region` of `endpoint`
-  kRegister,    // again, with a new key
-  // What befalls simulated hosts.
-  kLeap,     // the clock of `endpoint` goes on by `count` ns at once
-  kTxRoom,   // the port of `endpoint` takes `count` frames at a time from now on, or none; until all comes to rest
-  kBuffers,  // frame buffers of `endpoint` are used up, or (`count` 1) there again; until all comes to rest
-  kCut,      // the cable to `endpoint` is cut, or (`count` 1) whole again; until all comes to rest
-  kSpoof,    // somebody who is not on the path sends `count` packets to `qp`, in the name of its peer
-  kVanish,   // the program behind `qp` died and was started again: another queue pair has its place, in RESET
-  kRestart,  // the engine of `endpoint` goes with all that it knows; `count` 1: the next one gives the same numbers
+  kRegister,    // again, under a new key
+  // Troubles of simulated hosts.
+  kLeap,     // the clock of `endpoint` leaps ahead by `count` ns
+  kTxRoom,   // the port of `endpoint` takes `count` frames at a time from now on, or none, until all comes to rest
+  kBuffers,  // `endpoint` runs out of frame buffers, or (`count` 1) has them again; until all comes to rest
+  kCut,      // the cable to `endpoint` is cut, or (`count` 1) mended; until all comes to rest
+  kSpoof,    // an off-path attacker sends `count` packets to `qp` in the name of its peer
+  kVanish,   // the program of `qp` died and was restarted: another queue pair has its place, in RESET
+  kRestart,  // the engine of `endpoint` loses its state; `count` 1: the next one uses the same numbers
 };
 
 inline bool is_answered_with_data(WrOpcode opcode) {
@@ -128,7 +128,7 @@ struct Step {
   uint8_t cq = 0;
   uint32_t count = 0;
   QpState state = QpState::kErr;
-  Region region = Region::kTarget;  // remote, of kPost; kBindMw: that the window is bound to
+  Region region = Region::kTarget;  // remote, for kPost; kBindMw: the one to bind to
   WrOpcode opcode = WrOpcode::kSend;
   uint8_t flags = 0;
   std::vector<Element> sges = {};
@@ -136,16 +136,16 @@ struct Step {
   bool wrong_rkey = false;
   uint32_t imm = 0;
   uint64_t compare = 0;
-  uint64_t operand = 0;             // added, swapped in, or written at once
+  uint64_t operand = 0;             // added, swapped in, or stored by ATOMIC_WRITE
   Region window = Region::kWindow;  // of kBindMw, kLocalInv and kSendWithInv
   uint32_t length = 0;              // kBindMw; kFlush: of the range
-  uint32_t access = 0;              // kBindMw
-  uint8_t to = 0;                   // UD: the queue pair that is sent to
+  uint32_t access = 0;              // for kBindMw
+  uint8_t to = 0;                   // UD: the destination queue pair
   bool operator==(const Step&) const = default;
 };
 
 struct Program {
-  uint64_t seed = 1;  // of queue pair numbers, keys and host delays
+  uint64_t seed = 1;  // for queue pair numbers, keys and host delays
   std::vector<Endpoint> endpoints = {{}, {}};
   std::vector<QueuePair> qps = {{.endpoint = 0}, {.endpoint = 1}};
   std::vector<Fault> faults = {};
@@ -153,7 +153,7 @@ struct Program {
   bool operator==(const Program&) const = default;
 };
 
-/// C++ that makes the same program: only what differs from the defaults above.
+/// C++ that builds the same program: only what differs from the defaults above.
 std::string to_cpp(const Program& program);
 
 }  // namespace uroce::model

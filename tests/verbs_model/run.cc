@@ -8,10 +8,10 @@ namespace uroce::model {
 
 namespace {
 
-constexpr uint32_t kExtraSteps = 300;       // of a round, so that nothing is left at its end
-constexpr unsigned kUseUpMax = 8;           // times that what is left is used up
-constexpr unsigned kPatience = 100;         // times that a tenth of a second goes by until all has come to rest
-constexpr uint32_t kWrongKey = 0x00ABCD00;  // differs from the right one by
+constexpr uint32_t kExtraSteps = 300;       // in a round, so that nothing is left at its end
+constexpr unsigned kUseUpMax = 8;           // times that the rest is used up
+constexpr unsigned kPatience = 100;         // times that a tenth of a second may pass before all comes to rest
+constexpr uint32_t kWrongKey = 0x00ABCD00;  // XORed into the right one
 
 class Runner {
  public:
@@ -25,7 +25,7 @@ class Runner {
         model_(program, rules, memory, machine, extra),
         destroyed_(program.qps.size()) {}
 
-  /// `more`: another round follows. Then it ends with all queue pairs as they were at the beginning.
+  /// `more`: another round follows, so this one ends with all queue pairs as at the beginning.
   std::string run(bool more = false) {
     for (uint32_t id = 0; id < program_.steps.size() && !model_.failed(); id++) carry_out(id, program_.steps[id]);
     if (!model_.failed()) more ? come_to_rest() : finish();
@@ -92,7 +92,7 @@ class Runner {
     if (machine_.settle()) model_.on_quiet();
   }
 
-  /// No queue pair has work that could keep the machine busy. What is under way then would be taken for the next
+  /// Waits until no queue pair has work that could keep the machine busy. Packets in flight would be taken for the next
   /// round's.
   void rest() {
     bool quiet = machine_.settle();
@@ -151,13 +151,13 @@ class Runner {
       machine_.begin_bind(here, step.window, wr.bind);
     }
     const Answer answer = machine_.post_send(step.qp, wr, step.to);
-    // Inline data was taken: the program uses the memory again.
+    // Inline data was copied: the program reuses its memory.
     std::fill(copy.begin(), copy.end(), 0x3A);
     totals_.posts++;
     model_.on_post_send(id, step, answer);
   }
 
-  /// The elements point to a copy of what they named.
+  /// Lets the elements point to a copy of their data.
   static std::vector<uint8_t> take_copy(std::vector<Sge>& sges) {
     std::vector<uint8_t> copy;
     for (const Sge& sge : sges) {
@@ -206,7 +206,7 @@ class Runner {
 
   void connect(unsigned qp, bool at_once = false) {
     if (destroyed_[qp ^ 1]) return;
-    // Without numbers that tell, what is under way would be taken for the new connection's.
+    // Without PSNs packets in flight would be taken for the new connection's.
     at_once = at_once && program_.qps[qp].type == QpType::kRc;
     for (const unsigned each : {qp, qp ^ 1}) machine_.modify(each, QpState::kReset);
     model_.before_connect(qp);
@@ -273,7 +273,8 @@ class Runner {
     if (!model_.failed()) model_.check_memory();
   }
 
-  /// Messages of nothing for the receives that are left, and so that all is known to be done. False: none is.
+  /// Sends empty messages for the remaining receives, and so that all is known to be done. False when there is nothing
+  /// left.
   bool use_up() {
     bool any = false;
     for (unsigned qp = 0; qp < destroyed_.size(); qp++) {
@@ -292,7 +293,7 @@ class Runner {
     return any;
   }
 
-  /// What did not come to its end begins anew.
+  /// Renews connections that have not completed all their work.
   void renew() {
     std::vector<unsigned> broken;
     for (unsigned qp = 0; qp < destroyed_.size(); qp += 2) {
@@ -333,7 +334,7 @@ class Runner {
   Model model_;
   std::vector<bool> destroyed_;
   bool gone_[4][kRegions] = {};
-  std::deque<Step> extra_;  // behind the program's
+  std::deque<Step> extra_;  // behind those of the program
 };
 
 }  // namespace

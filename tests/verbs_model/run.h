@@ -15,20 +15,21 @@ struct Totals {
   uint64_t programs = 0;
   uint64_t posts = 0;
   uint64_t completions = 0;
-  uint64_t errors = 0;  // of them
-  uint64_t kept = 0;    // connections that went on after a round
+  uint64_t errors = 0;  // out of these
+  uint64_t kept = 0;    // connections that survived a round
   uint64_t renewed = 0;
-  uint64_t sacks = 0;        // that were sent in courses
+  uint64_t sacks = 0;        // sent in courses
   uint64_t retransmits = 0;  // likewise
 };
 
-/// Empty, or what model and machine do not agree on.
+/// Empty, or what model and machine disagree on.
 std::string run_on(const Program& program, const Rules& rules, Machine& machine, Memory& memory,
                    Totals* totals = nullptr);
 
-enum class Frames : uint8_t { kSilent, kShown };  // every frame to stderr
+enum class Frames : uint8_t { kSilent, kShown };  // shown: every frame on stderr
 
-/// A course: so many rounds on the same machine, each judged by itself. Connections go on where all came to its end.
+/// A course: `rounds` rounds on the same machine, each checked by itself. Connections survive a round when all their
+/// work completed.
 struct Course {
   uint64_t seed = 1;
   uint32_t rounds = 20;
@@ -37,10 +38,10 @@ struct Course {
 std::string run_course(const Course& course, const Rules& rules, Totals* totals = nullptr,
                        Frames frames = Frames::kSilent);
 
-/// Engines in virtual time, and what the program begins with. All are given for as long as it lives.
+/// Engines in virtual time, in the initial state of the program. All arguments must outlive them.
 std::unique_ptr<Machine> engines(const Program& program, Memory& memory, Frames frames = Frames::kSilent);
 
-/// On engines in virtual time.
+/// The same on engines in virtual time.
 std::string run_on_engines(const Program& program, const Rules& rules, Totals* totals = nullptr,
                            Frames frames = Frames::kSilent);
 

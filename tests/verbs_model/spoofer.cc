@@ -13,10 +13,10 @@ namespace uroce::model {
 
 namespace {
 
-/// More than is ever under way.
+/// More than is ever in flight.
 constexpr uint32_t kReach = 1u << 17;
-/// A request up to so far ahead is held by who knows selective repeat, and has its turn when the peer gets there: a
-/// hit, only later (doc/adr, selective repeat).
+/// A request this far ahead is held by a peer with selective repeat, and executed when its turn comes: a hit, only
+/// later (doc/adr, selective repeat).
 constexpr uint32_t kHeldReach = (1u << 22) + kReach;
 constexpr uint32_t kPayloadMax = 256;
 
@@ -33,7 +33,7 @@ constexpr uint8_t kOpcodes[] = {
 
 Psn Spoofer::far_from(Psn near, uint32_t ahead) { return near + ahead + random_.below((1u << 24) - ahead - kReach); }
 
-/// ACKs, RNR NAKs, NAKs of every code; any credits.
+/// An ACK, an RNR NAK, or a NAK of any code, with any credits.
 uint8_t Spoofer::syndrome() {
   const uint32_t kind = random_.below(4);
   if (kind <= 1) return make_syndrome(AethKind::kAck, static_cast<uint8_t>(random_.below(32)));

@@ -12,7 +12,7 @@
 
 namespace uroce::model {
 
-/// Memory that the victim's peer may use, as somebody knows who has seen its key.
+/// Memory that the victim's peer may use, for an attacker who has seen its key.
 struct Prey {
   uint64_t addr;
   uint32_t bytes;

@@ -31,21 +31,21 @@ class TraceChecker final : public Capture {
     if (what == Operation::kAcknowledge || what == Operation::kSelectiveAck) check_answer(view);
   }
 
-  /// The connection to that QP is over; the next one counts anew.
+  /// The connection to that QP is over; the next one starts anew.
   void forget(uint32_t qpn) {
     std::erase_if(answers_, [qpn](const auto& answer) { return answer.first.first == qpn; });
   }
 
  private:
-  /// The next PSN that the peer was told to be expected.
+  /// The next PSN that the peer was told is expected.
   struct Answers {
     std::optional<Psn> by_ack;
     std::optional<Psn> by_nak;
     uint32_t msn = 0;
   };
 
-  /// What is acknowledged stays acknowledged, and messages are not un-counted. An ACK leaves out READs and atomics that
-  /// stand at the end, a NAK names the PSN behind them: so an ACK that follows a NAK may name less than it did.
+  /// Acknowledgements never go back, nor do message counts. An ACK leaves out READs and atomics at the end, while a NAK
+  /// has the PSN behind them, so an ACK after a NAK may have a smaller PSN.
   void check_answer(const PacketView& view) {
     const Aeth aeth = view.aeth();
     const bool ack = aeth_kind(aeth.syndrome) == AethKind::kAck;

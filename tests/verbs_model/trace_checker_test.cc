@@ -40,7 +40,7 @@ class TraceCheckers : public ::testing::Test {
   TraceChecker checker_{verdict_};
 };
 
-/// A NAK names the next PSN, also behind READs that an ACK leaves out.
+/// A NAK has the next PSN, also behind READs that an ACK leaves out.
 TEST_F(TraceCheckers, LetAnswersGoOnBeyondTheWrap) {
   ack(0xFFFFFE, 0xFFFFFF);
   ack(0xFFFFFE, 0xFFFFFF);
@@ -89,7 +89,7 @@ TEST_F(TraceCheckers, CountAnewForANewConnection) {
   EXPECT_EQ(verdict(), "");
 }
 
-/// What comes is the business of who sent it.
+/// Received frames are not checked: their sender's checker does that.
 TEST_F(TraceCheckers, DoNotLookAtWhatComes) {
   ack(9, 9);
   checker_.on_frame(Direction::kReceived, Instant{}, answer(1, AethKind::kAck, 1));

@@ -34,14 +34,14 @@ class Troubles {
     draw_ways(random);
     draw_cables();
     draw_hosts();
-    // In a course most rounds have none, so that connections grow old.
+    // In a course most rounds have none, so that connections last.
     if (round_ == 0 || SeededRandom((seed_ << 20) + round_).below(4) == 0) draw_moments();
     insert_moments();
     return drawn_;
   }
 
  private:
-  /// Once in `often` programs that have any.
+  /// Once in `often` programs; sets up the trouble's own random numbers.
   bool begin(Trouble trouble, uint32_t often) {
     const bool of_a_moment = trouble >= Trouble::kPort;
     const uint64_t round = of_a_moment ? uint64_t{round_} << 40 : 0;
@@ -54,7 +54,7 @@ class Troubles {
   uint8_t any_endpoint() { return static_cast<uint8_t>(below(static_cast<uint32_t>(program_.endpoints.size()))); }
   uint8_t any_qp() { return static_cast<uint8_t>(below(static_cast<uint32_t>(program_.qps.size()))); }
 
-  /// Either kind of address, and each MTU that is left: the longest message of a datagram is the port's.
+  /// Either kind of address, and sometimes half the MTU; the longest datagram is still the port's MTU.
   void draw_ways(SeededRandom& random) {
     for (size_t pair = 0; pair < program_.qps.size(); pair += 2) {
       const bool ipv6 = random.below(2) == 0;
@@ -114,7 +114,7 @@ class Troubles {
     if (begin(Trouble::kQueue, 8)) program_.endpoints[any_endpoint()].rx_frames = 2 + below(30);
   }
 
-  /// One end hears nothing any more, or neither.
+  /// One end receives nothing any more, or neither does.
   void draw_blackout() {
     const uint32_t at = below(length_ + 1);
     const uint32_t ends = 1 + below(3);
@@ -152,7 +152,7 @@ class Troubles {
     }
   }
 
-  /// Now and then none, then some again.
+  /// None for a while, then some again.
   void draw_spells(Do what, uint32_t most) {
     for (uint32_t count = 1 + below(3); count > 0; count--) {
       const uint8_t endpoint = any_endpoint();
@@ -161,7 +161,7 @@ class Troubles {
     }
   }
 
-  /// One leap, or several so near to each other that no answer comes between them.
+  /// One leap, or several so close together that no answer comes in between.
   void draw_leaps() {
     const uint8_t endpoint = any_endpoint();
     const uint32_t at = below(length_ + 1);
@@ -172,7 +172,7 @@ class Troubles {
     }
   }
 
-  /// What went away is connected anew, some time later.
+  /// What vanished is connected again some time later.
   void come_again(Step step) {
     const uint32_t at = below(length_ + 1);
     const uint32_t later = at + below(length_ + 1 - at);
@@ -200,7 +200,7 @@ class Troubles {
   const uint64_t seed_;
   const uint32_t without_;
   const uint32_t round_;
-  const uint32_t length_;  // without them
+  const uint32_t length_;  // without the troubles
   bool datagrams_ = false;
   uint32_t drawn_ = 0;
   SeededRandom random_{0};

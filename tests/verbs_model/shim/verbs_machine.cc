@@ -17,15 +17,15 @@ namespace uroce::model {
 
 namespace {
 
-constexpr uint8_t kTimeout = 6;    // 262 us; an answer is waited for four times as long at most
+constexpr uint8_t kTimeout = 6;    // 262 us; the wait for an answer is four times that at most
 constexpr uint8_t kRnrTimer = 12;  // 640 us
 
 // A queue pair that has something to do sends a packet within 1.1 ms. One that asks for a receive again and again never
 // ends; everything else needs 8 ms at most.
 constexpr Duration kQuiet = milliseconds(4);
 constexpr Duration kSettleMost = milliseconds(25);
-constexpr Duration kLook = microseconds(400);  // so often at the counter of packets
-// Of a turn: when another process has the processor, that is no time.
+constexpr Duration kLook = microseconds(400);  // between looks at the counter of packets
+// The most that a turn counts for: when another process has the CPU, that time does not count.
 constexpr Duration kTurnMost = microseconds(50);
 
 void require(bool ok, const char* what) {
@@ -46,7 +46,7 @@ Manner manner_of(const Program& program) {
           .events = random.below(3) == 0};
 }
 
-/// The wire is the device's own, and nobody can cut it. A peer may just wait for a processor: no counted retries.
+/// The wire is inside the device and cannot be cut. A peer may only be waiting for a CPU: no counted retries.
 Limits limits() { return {.faults = false, .few_retries = false, .placements = false}; }
 
 Rules rules_of(const Program& program) {
@@ -172,7 +172,7 @@ bool VerbsMachine::bring_up(unsigned qp) {
   const QueuePair& spec = program_.qps[qp];
   const bool reliable = spec.type == QpType::kRc;
   const bool datagrams = spec.type == QpType::kUd;
-  // The first is about to wrap.
+  // The first PSN soon wraps.
   const auto psn = [this](unsigned side) {
     return (0xFFFFF8u + (connections_ - 1) * 0x200000u + side * 0x80000u) & 0xFFFFFFu;
   };
@@ -236,8 +236,8 @@ void VerbsMachine::take_cq_events(End& one) {
   }
 }
 
-/// A queue that was armed when it was empty must not have anything before its event. It is armed again when it was
-/// found empty after that: a program that arms it earlier has been told of what is there, and is not told again.
+/// Whatever is in an armed queue must have raised an event. A queue is armed again once it was found empty after that:
+/// a program that arms it earlier was told of its completions, and is not told again.
 void VerbsMachine::note_events(End& one, Queue& queue, uint32_t polled) {
   const bool waits = queue.armed && !queue.told;
   take_cq_events(one);
@@ -248,7 +248,7 @@ void VerbsMachine::note_events(End& one, Queue& queue, uint32_t polled) {
   require(ibv_req_notify_cq(queue.cq, 0) == 0, "ibv_req_notify_cq");
 }
 
-/// Sleeps, but looks after events when there are some.
+/// Sleeps, but handles events when they come.
 void VerbsMachine::wait_for_events(Duration time) {
   const Instant end = device_.now() + time;
   std::vector<pollfd> fds;
@@ -291,7 +291,7 @@ void VerbsMachine::begin_bind(unsigned endpoint, Region window, MwBind& bind) {
   bind.new_rkey = ibv_inc_rkey(binding_->rkey);
 }
 
-/// Of type 2 it is the program that keeps the key; of type 1, ibv_bind_mw.
+/// For type 2 the program keeps the key, for type 1 ibv_bind_mw does.
 void VerbsMachine::end_bind(unsigned endpoint, Region window) {
   ibv_mw* const mw = ends_[endpoint].mws[window_number(window)];
   if (mw->type == IBV_MW_TYPE_2) mw->rkey = ibv_inc_rkey(mw->rkey);

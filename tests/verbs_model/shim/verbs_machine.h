@@ -23,7 +23,7 @@ namespace uroce::model {
 
 inline constexpr uint32_t kQkey = 0x11111111;  // of every UD queue pair
 
-/// The device, opened once in a process. What it cannot do without ends the process with a line on stderr.
+/// The device, opened once in a process. When it lacks something needed, the process ends with a line on stderr.
 class Device {
  public:
   static Device& get();
@@ -31,11 +31,11 @@ class Device {
   ibv_context* context() const { return context_; }
   ibv_ah_attr own_address() const;
   Instant now() const;
-  /// A turn of the engine: a queue is polled that never has anything.
+  /// One turn of the engine, by polling a queue that is always empty.
   void turn();
-  /// That were sent so far.
+  /// Packets sent so far.
   uint64_t packets() const;
-  /// What happened, each once; false: nothing is left.
+  /// The next event; false when there is none.
   bool take_event(ibv_async_event& event);
 
  private:
@@ -45,25 +45,25 @@ class Device {
   int packets_fd_ = -1;
 };
 
-/// Ways to do the same.
+/// Different ways to do the same.
 struct Manner {
   bool builds = false;    // ibv_wr_* instead of ibv_post_send
-  bool extended = false;  // ibv_start_poll, which tells times, instead of ibv_poll_cq
-  bool sleeps = false;    // and leaves the engine to the background thread, instead of polling
-  bool events = false;    // arms a queue that it found empty; what it finds there next must have raised an event
+  bool extended = false;  // ibv_start_poll, which has time stamps, instead of ibv_poll_cq
+  bool sleeps = false;    // leaves the engine to the background thread, instead of polling
+  bool events = false;    // arms a queue found empty, after which a completion must raise an event
 };
 Manner manner_of(const Program& program);
-/// Of ibv_wr_*, that queue pairs of the type are created with: IBV_QP_EX_WITH_*.
+/// IBV_QP_EX_WITH_* flags for creating queue pairs of this type.
 uint64_t operations_of(QpType type);
 
-/// What can be drawn for this machine, and what can be asked of it.
+/// What can be drawn for this machine, and what can be expected of it.
 Limits limits();
 Rules rules_of(const Program& program);
 
 class VerbsMachine final : public Machine {
  public:
   VerbsMachine(const Program& program, Memory& memory, Device& device);
-  /// Whatever is left goes, when the program ended early.
+  /// Destroys whatever is left, when the program ended early.
   ~VerbsMachine() override;
   VerbsMachine(const VerbsMachine&) = delete;
   VerbsMachine& operator=(const VerbsMachine&) = delete;
@@ -96,10 +96,10 @@ class VerbsMachine final : public Machine {
  private:
   struct Queue {
     ibv_cq* cq = nullptr;
-    ibv_cq_ex* extended = nullptr;  // the same, if it is polled that way
+    ibv_cq_ex* extended = nullptr;  // the same queue, if it is polled in that way
     bool overrun = false;
     bool armed = false;
-    bool told = false;  // an event came since
+    bool told = false;  // an event came since it was armed
   };
   struct End {
     ibv_pd* pd = nullptr;
@@ -110,7 +110,7 @@ class VerbsMachine final : public Machine {
     ibv_mr* mrs[kRegions] = {};
     ibv_mw* mws[kWindows] = {};
     uint32_t keys[kRegions] = {};
-    ibv_ah* ah = nullptr;  // everybody has the same address
+    ibv_ah* ah = nullptr;  // all have the same address
   };
 
   End& end(unsigned qp) { return ends_[program_.qps[qp].endpoint]; }
@@ -137,13 +137,13 @@ class VerbsMachine final : public Machine {
   std::vector<End> ends_;
   std::vector<ibv_qp*> qps_;
   std::vector<uint32_t> qpns_;
-  ibv_mw* binding_ = nullptr;  // what the next kBindMw is about
+  ibv_mw* binding_ = nullptr;  // for the next kBindMw
   uint32_t connections_ = 0;
   Instant moment_{};
   std::string complaint_;
 };
 
-/// Over libibverbs.
+/// The same over libibverbs.
 std::string run_on_verbs(const Program& program, const Rules& rules, Totals* totals);
 
 }  // namespace uroce::model

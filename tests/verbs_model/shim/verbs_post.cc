@@ -27,7 +27,7 @@ Answer answer_of(int error) {
 
 ibv_sge* sges_of(const Sge* sges) { return reinterpret_cast<ibv_sge*>(const_cast<Sge*>(sges)); }
 
-/// The library hands the structure on, and the device reads the key: so keys can be named that are nobody's.
+/// The library passes the structure on, and the device reads only its key, so that invalid keys can be used.
 ibv_mr region_with(uint32_t lkey, ibv_pd* pd) {
   ibv_mr mr{};
   mr.context = pd->context;
@@ -105,8 +105,8 @@ Answer VerbsMachine::post_send(unsigned qp, SendWr& wr, unsigned to) {
   return answer_of(old_window ? bind_old(qp, wr) : can_build(qp, wr) ? build(qp, wr, to) : post(qp, wr, to));
 }
 
-/// What has to be said otherwise: operations that the type does not have, which ibv_wr_* has no function for, and
-/// inline data in more pieces than there are elements, which it does not mind.
+/// False for operations that the type does not have, which ibv_wr_* has no function for, and for inline data in more
+/// pieces than there are elements, which ibv_wr_* accepts.
 bool VerbsMachine::can_build(unsigned qp, const SendWr& wr) const {
   const QueuePair& spec = program_.qps[qp];
   if (!manner_.builds || (operations_of(spec.type) & operation_of(wr.opcode)) == 0) return false;
@@ -158,7 +158,7 @@ int VerbsMachine::build(unsigned qp, const SendWr& wr, unsigned to) {
   return ibv_wr_complete(out);
 }
 
-/// Windows of type 1 have a call of their own, which makes the key.
+/// Windows of type 1 are bound by a call of their own, which makes the key.
 int VerbsMachine::bind_old(unsigned qp, const SendWr& wr) {
   ibv_mr mr = region_with(wr.bind.mr_lkey, end(qp).pd);
   ibv_mw_bind bind{};

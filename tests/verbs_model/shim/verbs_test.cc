@@ -15,7 +15,7 @@ namespace {
 
 using namespace uroce::model;
 
-constexpr uint32_t kTrialMs = 5000;  // of the processor, to open the device and run one program
+constexpr uint32_t kTrialMs = 5000;  // of CPU time, to open the device and run one program
 
 int usage(int code) {
   std::printf(
@@ -29,7 +29,7 @@ std::string on_verbs(const Program& program, Totals* totals) {
   return run_on_verbs(program, rules_of(program), totals);
 }
 
-/// A model that is wrong has to be found out, or nothing is compared.
+/// A wrong model must be noticed, or nothing is compared.
 std::string find_planted_mistake() {
   const Program program{.steps = {
                             {.what = Do::kReceive, .qp = 1},
@@ -45,7 +45,7 @@ std::string find_planted_mistake() {
   return found.find("opcode") != std::string::npos ? "" : "a mistake in the model is not found: '" + found + "'";
 }
 
-/// Nothing passes that has not done anything. Of a few programs none may have completed anything.
+/// A run without any work must not pass. In a few programs it may happen that nothing completes.
 std::string judge_totals(const Totals& totals, uint64_t count) {
   if (totals.programs != count) return "not all programs were run";
   if (count < 20) return totals.posts != 0 ? "" : "nothing was posted";
@@ -59,7 +59,7 @@ void show_failure(const Outcome& outcome, bool shrinks) {
   Program program = outcome.program;
   std::string failure = outcome.failure;
   if (shrinks) {
-    // What goes wrong once in a while has three tries at every size.
+    // A failure that does not occur each time gets three tries at every size.
     const Trial thrice = [](const Program& p, Totals*) {
       std::string last;
       for (int i = 0; i < 3 && last.empty(); i++) last = on_verbs(p, nullptr);
@@ -98,7 +98,7 @@ int run(const Campaign& campaign, bool shrinks) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  unsetenv("LD_PRELOAD");  // what a sanitizer starts to name its findings is no program of ours
+  unsetenv("LD_PRELOAD");  // programs that a sanitizer starts must not use the shim
   Campaign campaign{.first = 1, .last = 100, .limits = limits(), .shrinks = false};
   bool print = false;
   bool shrinks = false;
