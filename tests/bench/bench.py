@@ -42,7 +42,7 @@ def idle_share(seconds):
 
 
 def wait_until_idle(patience_s):
-    """Lets other work finish first. False when it did not within the patience."""
+    """Waits until other work has finished. False when it has not within PATIENCE_S."""
     deadline = time.monotonic() + patience_s
     while idle_share(0.5) < 0.9:
         if time.monotonic() > deadline:

@@ -38,11 +38,11 @@ def setups(bench, number):
 
 def forwarding_rate(bench, cards, more, size, seconds):
     """Packets/s that testpmd forwards."""
-    longest = ["--max-pkt-len=4218"] if cards else []  # net_memif has no MTU to set, and takes long frames anyhow
+    longest = ["--max-pkt-len=4218"] if cards else []  # net_memif has no MTU to set, and takes long frames anyway
     testpmd = Testpmd(bench, cards, "--mbuf-size=4736", "--total-num-mbufs=8192", "--nb-cores=1", "--burst=32", f"--txpkts={size}",
                       *longest, more=more)
     testpmd("set fwd io")
-    time.sleep(0.5)  # net_memif connects
+    time.sleep(0.5)  # until net_memif has connected
     testpmd("start tx_first 8")
     time.sleep(0.5)
 

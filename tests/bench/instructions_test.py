@@ -45,7 +45,8 @@ def write_budget(path, rows):
 
 def main():
     program, path = sys.argv[1], pathlib.Path(sys.argv[2])
-    # What callgrind tells a program of its processor depends on these, and with it which way libc and the iCRC go.
+    # What callgrind tells a program about its processor depends on these, and so does the path that libc and the iCRC
+    # take.
     flags = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").split()
     lacking = [flag for flag in ("avx2", "pclmulqdq") if flag not in flags]
     if lacking:

@@ -41,7 +41,8 @@ def _pinned(core, *command):
 
 
 class MemifWire(NamedWire):
-    """DPDK's own shared memory driver at both ends. Whoever listens leaves the socket behind, and finds none there."""
+    """DPDK's own shared memory driver at both ends. The listener leaves its socket behind, and must not find one at its
+    start."""
 
     def __init__(self):
         super().__init__()
@@ -59,7 +60,7 @@ def memif_port(side, socket):
 
 
 def perftest(setting, children, program, *options, wire=None):
-    """The numbers of the client's last result line, of a pair over this wire (memif)."""
+    """The numbers in the client's last result line, for a pair over this wire (memif)."""
     wire, port = wire or MemifWire(), str(free_tcp_port())
     words = [program, *options, "-p", port]
     run = lambda side: [*wire.prefix(side), str(setting.uroce), "run", "--port", wire.port(side), *(wire.options(side) if hasattr(wire, "options") else ()), "--"]
@@ -119,7 +120,7 @@ _RX_BITS = re.compile(r"Rx-bps:\s+(\d+)")
 
 
 def testpmd(setting, children):
-    """txonly to rxonly over memif in two processes, in frames as long as ours; Gbit/s of their RoCE payload."""
+    """txonly to rxonly over memif in two processes, with frames as long as ours; Gbit/s of their RoCE payload."""
     _need("dpdk-testpmd")
     with tempfile.TemporaryDirectory() as folder:
         def start(name, core, role, mode):

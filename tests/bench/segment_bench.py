@@ -26,7 +26,8 @@ from wires import Skip
 
 
 class Figure:
-    """One comparison. `aim` is a ratio to the yardstick or, without one, a figure; `more` is better, or less is."""
+    """One comparison. `aim` is a ratio to the yardstick or, without one, an absolute figure; `more`: larger is
+    better."""
 
     def __init__(self, what, unit, ours, yardstick=None, against="", aim=None, more=False):
         self.what, self.unit, self.ours, self.yardstick = what, unit, ours, yardstick
@@ -50,7 +51,7 @@ class Figure:
             self.note = str(error).replace("\n", " ")[:100]
 
     def judged(self):
-        """What the aim is compared with; None when there is nothing to compare."""
+        """What the aim is compared with; None when there is nothing to compare with."""
         found = self.ratios if self.yardstick else self.our_numbers
         return statistics.median(found) if found else None
 

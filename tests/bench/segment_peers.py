@@ -31,7 +31,7 @@ def on_cards(measure):
 
 
 def on_made_wire(measure, make):
-    """Over a wire that has to be made, and is taken away."""
+    """Over a wire that is made first and removed afterwards."""
 
     def run(setting, children):
         wires.build_directory = setting.uroce.parent.parent
@@ -58,7 +58,7 @@ def latency(program, *options):
 
 
 def wake(setting, children, wire):
-    """The same where both sides sleep in ibv_get_cq_event."""
+    """Latency where both sides sleep in ibv_get_cq_event."""
     return perftest(setting, children, "ib_send_lat", "-e", "-s", "8", "-n", "5000", wire=wire)[2]
 
 
@@ -88,7 +88,7 @@ def one_way(setting, children):
 
 
 def ucx_bandwidth(setting, children):
-    """It counts in units of 2^20 bytes."""
+    """UCX counts in units of 2^20 bytes."""
     return ucx(setting, children, UCX_SHARED_MEMORY, "-t", "tag_bw", "-s", "65536", "-n", "20000")[5] * 2**20 * 8 / 1e9
 
 
@@ -97,12 +97,12 @@ def ucx_latency(setting, children):
 
 
 def _cpu_ns(pid):
-    """What all threads of a process have used."""
+    """The CPU time of all threads of a process."""
     return sum(int((task / "schedstat").read_text().split()[0]) for task in pathlib.Path(f"/proc/{pid}/task").iterdir())
 
 
 def idle(setting, children):
-    """Percent of a core: the server of a pair waits for an event, and its client is stopped."""
+    """Percent of a core: the server of a pair waits for an event while its client is stopped."""
     wire, port = SegmentWire(), str(free_tcp_port())
     words = [str(setting.uroce), "run", "--port", wire.port(0), "--", "stdbuf", "-oL", "ib_send_bw", "-e", "-n", "5000000", "-p", port]
     server = children.start("server", words)
@@ -138,8 +138,8 @@ def verbs_call(name):
 
 
 def start_time(port, *options):
-    """Milliseconds that a program takes longer to start with the device than without; the least of several, in turns. `port` makes
-    the port of a path where nothing is."""
+    """Milliseconds that the start of a program takes longer with the device than without; the minimum of several,
+    measured in turns. `port` makes the port's name from a path where nothing exists."""
 
     def measure(setting, _children):
         took = {"with": [], "without": []}
@@ -159,7 +159,7 @@ def start_time(port, *options):
 
 
 def pairs(count):
-    """Gbit/s of all pairs together. All run for long enough that each is measured while the others run."""
+    """Gbit/s of all pairs together. All run long enough that each is measured while the others run."""
 
     def measure(setting, children):
         wire, lines = SegmentWire(), []

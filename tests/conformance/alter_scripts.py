@@ -19,7 +19,7 @@ import tempfile
 
 SEEN = re.compile(r"^(?:[+@&]\S*\s+)?(>mad|>|completion|cm_event|state|event|counter|memory)\s")
 KINDS = "send write read cas fadd bind local_inv flush atomic_write recv recv_imm".split()
-# By statement: names of which another one is taken.
+# By statement: sets of names; a name is replaced by another one of its set.
 NAMES = {
     "completion": [
         KINDS,
@@ -34,21 +34,21 @@ NAMES = {
     ">mad": ["REQ REP RTU MRA REJ DREQ DREP".split()],
 }
 FLAGS = {">": "ack_req solicited mig fecn becn".split(), "completion": ["grh"]}
-# What is told to a line that says nothing of it, by the statement or its first words.
+# Expectations added to a line that does not state them, by the statement or its first words.
 UNSAID = {
     "> SEND_ONLY": ["pad 2"],
     "> ACK": ["syndrome 0x19", "msn 0x777777", "psn 77", "becn", "src_port 1"],
     "> READ_REQUEST": ["len 7777", "at 0x7777", "rkey 0x77", "src_ip 10.9.9.9", "dst_ip 10.9.9.9"],
     ">": "ack_req,solicited,mig,fecn,becn,resv7 1,tver 1,pkey 0x1234,ttl 1,dscp 3,ecn 2,vlan 5,dest_qp 0x777,"
     "src_port 1,src_ip 10.9.9.9,dst_ip 10.9.9.9".split(","),
-    # Of a failure, verbs promise wr_id, status, and whose it is.
+    # For a failure, verbs guarantee only wr_id, status and the queue pair.
     "completion": ["grh", "imm 0x55", "src_qp 0x77", "cause key_budget", "inv 0x77"],
     ">mad REQ": ["service 0x77", "transport 3", "psn 77", "qpn 0x77", "guid 0x77", "data 77"],
     ">mad REP": ["failover 1", "psn 77", "guid 0x77", "data 77"],
     ">mad REJ": ["reason 77", "answers 3", "data 77"],
     ">mad": ["id 0x7777", "peer 0x7777"],
 }
-# Each of these has to be among the changes.
+# Each of these must be among the changes.
 WANTED = {
     ">": "psn msn credits timer syndrome at len feth rkey add compare swap original imm inv qkey payload pattern "
     "offset data held code name ack_req solicited resv7 tver pad pkey ttl dscp ecn vlan dest_qp mig fecn becn "
@@ -68,7 +68,7 @@ def swapped(line, start, end, text):
 
 
 def words_changed(line, statement):
-    """The kind of word, and the line with another one in its place."""
+    """The kind of the word, and the line with another word in its place."""
     for names in NAMES.get(statement, []):
         for word in re.finditer(r"\w+", line):
             if word[0] not in names:
@@ -101,7 +101,7 @@ def numbers_changed(line, statement):
 
 
 def line_changed(line, statement, at):
-    if statement == "memory" and "untouched" in line:  # of some bytes more it would be true as well
+    if statement == "memory" and "untouched" in line:  # "untouched" with more bytes would also hold
         yield "untouched", line.replace("untouched", "pattern 77")
         return
     yield from words_changed(line, statement)
@@ -118,19 +118,19 @@ def line_changed(line, statement, at):
 
 
 def without(line):
-    """What takes the line's place: the time in which it should come passes all the same."""
+    """What replaces the line: the time in which the line was expected still passes."""
     delay = re.match(r"([+@])(?:\S*\.\.)?(\S+)\s", line)
     return [f"{delay[1]}{delay[2]} nothing"] if delay and delay[2] != "0" else []
 
 
 def alterations(lines):
-    """Of which statement and kind of word it is, what it is called, and the text."""
+    """(statement, kind of word), a name for the change, and the changed script."""
     for at, line in enumerate(lines):
         seen = SEEN.match(line)
         if not seen:
             continue
         statement = seen[1]
-        if statement not in ("memory", "state", "event", "counter"):  # nobody has to ask about these
+        if statement not in ("memory", "state", "event", "counter"):  # a script need not check these
             yield (statement, "left out"), f"line {at + 1} left out", lines[:at] + without(line) + lines[at + 1 :]
         for label, other in line_changed(line, statement, at):
             if other != line:
@@ -146,7 +146,7 @@ def fails(drill, name, text):
 
 
 def chosen(found, of_each):
-    """Some of each kind, far apart."""
+    """Some changes of each kind, spread over all of them."""
     for kind, changes in sorted(found.items()):
         step = max(1, len(changes) // of_each) if of_each else 1
         for name, text in changes[::step][: of_each or None]:

@@ -13,7 +13,7 @@ import re
 import sys
 import textwrap
 
-# A folder of scripts: its title, and where the code is that it pins.
+# A folder of scripts: its title, and the code that the scripts test.
 TOPICS = {
     "acceptance": ("Is it a packet for us at all", "roce/packet/packet.cc", "roce/engine/receiver.cc"),
     "responder": ("The responder's checks, in their order", "roce/transport/responder.cc", "roce/transport/receive_sequence.cc", "roce/transport/inbound_message.h"),
@@ -142,7 +142,7 @@ class Sources:
 
 
 def wrapped(text):
-    """The text in lines of at most 120 columns; the lines of a list's item after its first are indented."""
+    """The text in lines of at most 120 columns; continuation lines of a list item are indented."""
     indent = "  " if text.startswith("- ") else ""
     return textwrap.fill(text, 120, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False) + "\n"
 

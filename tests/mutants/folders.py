@@ -8,17 +8,17 @@ ON_PORTS = ["ibv_rc_pingpong", "ibv_rc_pingpong_card", "ibv_rc_pingpong_veth", "
             "observe_counters_move", "observe_capture_is_readable", "meet_third_program", "uroce_perf"]
 ON_SEGMENT = ["ibv_rc_pingpong", "ib_write_bw", "meet_third_program", "meet_many_programs", "meet_vanished_directory", "uroce_perf_shmlan"]
 ON_SWITCH = ["switch*"]
-# These map more than a mutant may have: a case of a program, and whole programs.
+# These need more memory than a mutant may have: one case of a program, and whole programs.
 TOO_LARGE = "RegistrationTest.TerabytesWithoutMemoryBehind"
 TOO_LARGE_PROGRAMS = tuple(f"verbs_fixed_addresses_{order}_{port}" for order in ("beforethedevice", "afterthedevice") for port in ("shmlan", "card"))
 SCRIPTS = ["conformance *"]
-ALONE = ("verbs_faulthandler",)  # begins before anybody has opened the device, so that it needs a process of its own
+ALONE = ("verbs_faulthandler",)  # starts before the device is opened, so it needs a process of its own
 NOT_SCRIPTS = ("conformance mutants", "conformance page", "conformance alterations")
 SIMULATED = ["reference-hash", "verbs-model", "sim", "sim-each-packet-?", "network"]
 
 
 def foreign_code():
-    """Files whose instructions this processor does not have: nothing runs them here."""
+    """Files with instructions that this processor does not have: nothing runs them here."""
     flags = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").split()
     return tuple(name for name, flag in (("crc32_pclmul.cc", "pclmulqdq"), ("crc32_vpclmul.cc", "vpclmulqdq"),
                                          ("crc32_vpclmul512.cc", "avx512bw")) if flag not in flags)
@@ -57,7 +57,8 @@ FOLDERS = {folder.name: folder for folder in [
     Folder("pmd", "pmd", ["pmd-hw", "card-model", "card-fuzz", "vfio_user", "card_wires", "pmd-driver", "mqnic_card"], leave_out=("shmlan", "udp")),
 ]}
 
-# Mutants that a person wrote, by_hand/FOLDER.txt: of these folders, and with fewer of the dear tests than those that are drawn have.
+# Mutants written by hand, by_hand/FOLDER.txt, for these folders. They run against fewer of the expensive tests than the
+# drawn ones.
 BY_HAND = {folder.name: folder for folder in [
     Folder("segment", "roce/segment", ["unit-segment", "shmlan-driver"]),
     Folder("shmlan", "pmd/shmlan", ["shmlan-driver"]),

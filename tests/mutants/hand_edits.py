@@ -43,10 +43,10 @@ def read_edits(path: pathlib.Path) -> list:
 
 
 def edited(edit: HandEdit, text: str) -> str:
-    """The file's text with the edit. The lines must be there; leading spaces do not count."""
+    """The file's text with the edit applied. The lines must exist; leading spaces are ignored."""
     lines = text.splitlines()
     wanted = [line.strip() for line in edit.old]
-    # The last line may be the beginning of a comment that is cut short.
+    # The last line may be the beginning of a comment, cut short.
     for at in range(len(lines) - len(wanted) + 1):
         there = [line.strip() for line in lines[at : at + len(wanted)]]
         if there[:-1] == wanted[:-1] and (there[-1] == wanted[-1] or (len(wanted) > 1 and there[-1].startswith(wanted[-1]))):

@@ -6,9 +6,9 @@ messages taken out. Whether an edit is C++ is the compiler's question. An edit k
 
 import re
 
-# What these do shows in no result: messages, hints to the processor, sizes of memory asked for ahead.
+# These have no effect on a result: messages, hints to the processor, sizes of preallocated memory.
 SILENT_CALLS = r"static_assert|log_message|RTE_LOG|reserve|shrink_to_fit|prefetch\w*|rte_prefetch\w*|__builtin_prefetch|rte_pause"
-# The order of their arguments does not matter, or they are no calls.
+# The order of their arguments does not matter, or they are not calls.
 SYMMETRIC = {"min", "max", "if", "for", "while", "switch", "return", "sizeof", "alignas", "decltype", "catch", "defined", "operator"}
 
 TEXT = re.compile(r"[_ \n]+")
@@ -20,7 +20,7 @@ BYTE_ORDER = re.compile(r"\b(load_be(16|24|32|64)|store_be(16|24|32|64)|__builti
 
 
 class Edit:
-    """One place and what stands there instead."""
+    """One place, and its replacement."""
 
     def __init__(self, rule: str, start: int, end: int, new: str):
         self.rule, self.start, self.end, self.new = rule, start, end, new
@@ -44,9 +44,9 @@ def closing(text: str, at: int) -> int:
 
 
 def code_of(text: str) -> str:
-    """The text with all that is not code replaced by spaces; every character stays in its place."""
+    """The text with everything but code replaced by spaces; every character keeps its place."""
     noise = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])\'(?:\\.|[^\'\\\n])+\'|^[ \t]*#(?:\\\n|[^\n])*', re.S | re.M)
-    # A literal stays one word, so that an argument that is one can still be swapped.
+    # A literal stays one word, so that an argument that is a literal can still be swapped.
     code = noise.sub(lambda m: re.sub(r"[^\n]", "_" if m[0][0] in "\"'" else " ", m[0]), text)
     for match in list(re.finditer(rf"\b(?:{SILENT_CALLS})\(", code)):
         end = closing(code, match.end() - 1)
@@ -66,7 +66,7 @@ def logic(code: str):
 
 
 def constants(code: str):
-    # Sizes of arrays, and numbers within names of types, are no values.
+    # Sizes of arrays, and numbers in the names of types, are not values.
     sizes = [m.span() for m in re.finditer(r"<[^<>;(){}\n]*>|\b\w+ \w+\[[^\]\n]*\](?=[;,{ ]| =)", code)]
     for match in NUMBER.finditer(code):
         if any(start <= match.start() < end for start, end in sizes):
@@ -91,7 +91,7 @@ def byte_orders(code: str):
     for match in BYTE_ORDER.finditer(code):
         end = closing(code, match.end() - 1)
         before = code[: match.start()].rstrip(" ")
-        # A word in front of the name means that it is declared here.
+        # A word before the name means that this is a declaration.
         if end < 0 or (before and re.search(r"[\w>*&]$", before) and not before.endswith("return")):
             continue
         yield Edit("byte order", match.start(), end + 1, "SWAP")
@@ -120,7 +120,7 @@ def arguments(code: str):
             continue
         spans = arguments_of(code, match.end(), end)
         for (a, b), (c, d) in zip(spans, spans[1:]):
-            # Texts are for people: where they stand in a message is not looked at.
+            # Messages are for people: the order of texts in them is not tested.
             texts = TEXT.fullmatch(code, a, b) or TEXT.fullmatch(code, c, d)
             if code[a:b] != code[c:d] and b > a and d > c and "\n" not in code[a:d] and not texts:
                 yield Edit("arguments", a, d, (a, b, c, d))
@@ -133,7 +133,7 @@ CONTROL = re.compile(r"\s*(?:else\b|case\b[^:;]*(?:::[^:;]*)*:(?!:)|default:|(?:
 
 
 def statements(code: str):
-    """Calls, assignments, jumps: each is left out."""
+    """Calls, assignments and jumps; each edit leaves one out."""
     begin, depth = 0, 0
     for i, c in enumerate(code):
         if c in "([":
@@ -153,7 +153,7 @@ def statements(code: str):
             begin = i + 1
             jump = re.match(r"(?:break|continue|return\b)", core) is not None
             if jump and core not in ("break", "continue") and not guarded:
-                continue  # the last word of a function, mostly
+                continue  # usually the last word of a function
             if core and (jump or (STATEMENT.match(core) and re.search(r"[(=+-]", core) and not core.startswith(("using", "delete", "throw", "return")))):
                 yield Edit("statement", start, i, "")
 
@@ -163,7 +163,7 @@ RULES = {"arguments": arguments, "byte order": byte_orders, "comparison": compar
 
 
 def swapped(text: str) -> str:
-    """A call that changes the order of bytes, in the other order."""
+    """A call that changes the byte order, with the other order."""
     name, rest = text.split("(", 1)
     inner = rest[:-1]
     if name.startswith("load_be"):
@@ -177,7 +177,7 @@ def swapped(text: str) -> str:
 
 
 def new_text(text: str, edit: Edit) -> str:
-    """What stands between the edit's start and end afterwards."""
+    """The replacement of the text between the edit's start and end."""
     old = text[edit.start : edit.end]
     if edit.rule == "condition":
         lead = len(old) - len(old.lstrip())

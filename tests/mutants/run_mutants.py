@@ -41,14 +41,15 @@ KINDS = ("equivalent", "tuning", "unseen")
 GIGABYTE = 1 << 30
 HANGS = "does not end"
 PATIENCE_S = 120
-SLOWER = 4  # than ever when it passed: then it does not end, whatever else the machine does
+SLOWER = 4  # than the slowest run that passed: a test that takes longer hangs, however busy the machine is
 TOOK = {}  # test -> the longest time in seconds
 COMMENT = re.compile(r"//.*")
 FILTER = "--gtest_filter="
 QUICK = {"uroce:unit", "uroce:conformance"}
-# Over memory that is freed, as `meson test` does; here over small blocks too, as the sanitizers of `./check --full` see them.
+# Freed memory is overwritten, as under `meson test`; here in small blocks too, as the sanitizers of `./check --full`
+# see them.
 SCRIBBLES = {"MALLOC_PERTURB_": "165", "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
-IN_MEMORY = {"uroce:sim", "uroce:conformance", "uroce:unit"}  # suites that give the same every time
+IN_MEMORY = {"uroce:sim", "uroce:conformance", "uroce:unit"}  # suites with the same result every time
 
 
 class Mutant:
@@ -62,8 +63,8 @@ class Mutant:
         self.handle = ""
 
     def name_after(self, seen: dict):
-        """A short name for the edit, which stays when a comment is reworded or a folder renamed; the same edit of another
-        such line is another."""
+        """A short name for the edit, which stays the same when a comment is reworded or a folder renamed. The same edit
+        of another equal line gets another name."""
         lines = [COMMENT.sub("", line).rstrip() for line in (*self.old_lines, "", *self.new_lines)]
         what = "\n".join([self.within, self.rule, *lines])
         seen[what] = seen.get(what, 0) + 1
@@ -79,7 +80,7 @@ class Mutant:
 
 
 class HandMutant:
-    """One that a person wrote."""
+    """A mutant written by hand."""
 
     def __init__(self, edit: HandEdit):
         self.edit, self.file, self.handle = edit, edit.file, edit.name
@@ -92,7 +93,7 @@ class HandMutant:
 
 
 def by_hand(folder: Folder) -> list:
-    """Each fits the source, has a name of its own, and, when it was run before, a verdict that the run knows."""
+    """Each mutant fits the source, has a unique name, and, if it ran before, a verdict that the run knows."""
     path = HERE / "by_hand" / (folder.name + ".txt")
     mutants = [HandMutant(edit) for edit in (read_edits(path) if path.exists() else [])]
     if len({mutant.handle for mutant in mutants}) != len(mutants):
@@ -118,7 +119,7 @@ def mutants_of(folder: Folder, suffixes: tuple = (".cc", ".h")) -> list:
 
 
 def drawn(mutants: list, seed: str):
-    """The mutants in the order of the draw: the rules take turns."""
+    """The mutants in the order of drawing: the rules take turns."""
     queues = {}
     for mutant in sorted(mutants, key=lambda m: hashlib.sha1(f"{seed} {m.handle}".encode()).hexdigest()):
         queues.setdefault(mutant.rule, []).append(mutant)
@@ -146,7 +147,7 @@ def hashes_of(build: pathlib.Path, since: float = 0) -> dict:
 
 
 def in_bounds():
-    """What a mutant may take of the machine."""
+    """Limits what a mutant may use of the machine."""
     resource.setrlimit(resource.RLIMIT_DATA, (6 * GIGABYTE, 6 * GIGABYTE))
     resource.setrlimit(resource.RLIMIT_FSIZE, (GIGABYTE, GIGABYTE))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -174,14 +175,14 @@ def joined(tests: dict) -> dict:
 
 
 class Tree:
-    """A copy of the tree, built; one edit at a time is in it."""
+    """A built copy of the tree, with one edit at a time."""
 
     def __init__(self, place: pathlib.Path):
         self.source, self.build, self.tools = place, place / "build", place / "build-tools"
         self.tests, self.targets, self.plain, self.known = {}, {}, {}, {}
 
     def copy(self, build: pathlib.Path):
-        """The tree and its build as they stand, with their times: nothing is compiled again."""
+        """Copies the tree and its build as they are, with their times: nothing is compiled again."""
         listed = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
                                 capture_output=True, text=True, check=True).stdout
         shutil.rmtree(self.source, ignore_errors=True)
@@ -192,7 +193,7 @@ class Tree:
         shutil.copytree(build, self.build, symlinks=True)
         if (ROOT / "build-deps").exists():
             (self.source / "build-deps").symlink_to(ROOT / "build-deps")
-        for file in self.build.rglob("*-unity*.cpp"):  # where several sources are compiled as one, they are named with their whole paths
+        for file in self.build.rglob("*-unity*.cpp"):  # unity files name their sources by absolute paths
             times = file.stat()
             file.write_text(file.read_text(encoding="utf-8").replace(f"{build}/", f"{self.build}/"), encoding="utf-8")
             os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
@@ -204,7 +205,7 @@ class Tree:
             self.known[what] = json.loads(said)
 
     def wrap_compiler(self):
-        """A mistake may earn a warning; that is not what it is to be caught by."""
+        """Warnings are off: a mutant may cause one, but a test must catch it, not the compiler."""
         self.tools.mkdir(exist_ok=True)
         linker = " -fuse-ld=lld" if shutil.which("ld.lld") else ""
         for name, more in (("ccache", ""), ("c++", linker), ("g++", linker), ("clang++", linker)):
@@ -215,7 +216,8 @@ class Tree:
                 tool.chmod(0o755)
 
     def tests_of(self, folder: Folder) -> dict:
-        """Those that folders.py names. Without one of them the run ends, before the first mutant of any folder."""
+        """The tests that folders.py names. If one of them is missing, the run ends before the first mutant of any
+        folder."""
         known = {test["name"]: test for test in self.known["tests"]}
         chosen = {}
         for pattern in folder.tests:
@@ -226,7 +228,7 @@ class Tree:
         return chosen
 
     def prepare(self, folder: Folder, quick: bool) -> str:
-        """The folder's tests, built. Returns what is wrong without any edit."""
+        """Builds the folder's tests. Returns what fails without any edit."""
         files = {target["id"]: target["filename"] for target in self.known["targets"]}
         chosen = self.tests_of(folder)
         self.tests = joined({name: test for name, test in chosen.items() if not quick or QUICK.intersection(test["suite"])})
@@ -238,8 +240,8 @@ class Tree:
         return ""
 
     def sound(self, names: set) -> str:
-        """Which of the tests that noticed something fails without any edit, too; "" when none does. They may take three
-        times as long as with one: a busy machine is not to end the run. How long they took is remembered."""
+        """Which of the tests that caught a mutant also fails without any edit; "" when none does. They may take three
+        times as long as with an edit, so that a busy machine does not end the run. Their durations are recorded."""
         if wrong := self.make([target for name in self.tests for target in self.targets[name]]):
             return wrong
         return "".join(f"{name} fails without any edit: {why}\n" for name in names if (why := self.fails(name, 3)))
@@ -251,7 +253,7 @@ class Tree:
         return "" if made.returncode == 0 else made.stdout[-3000:] + made.stderr
 
     def fails(self, name: str, patience: int = 1) -> str:
-        """Why the test does not pass, or "" when it does."""
+        """Why the test fails, or "" when it passes."""
         test = self.tests[name]
         command = list(test["cmd"])
         if test["protocol"] == "gtest" or any(word.startswith("--gtest") for word in command):
@@ -290,9 +292,9 @@ class Tree:
                 if not changed:
                     changed = any(self.plain.get(file) != digest for file, digest in hashes_of(self.build, begun).items())
                 if not changed:
-                    continue  # this test does not see the file
+                    continue  # this test does not use the file
                 noticed = self.fails(name)
-                # What looks at a clock may fail for another reason, say a busy machine, but hardly twice.
+                # A test that reads a clock may fail for another reason, such as a busy machine, but hardly twice.
                 surely = noticed == HANGS or IN_MEMORY.intersection(test["suite"])
                 if noticed and (surely or self.fails(name)):
                     return "caught", f"{name}: {noticed}"
@@ -302,7 +304,7 @@ class Tree:
 
 
 class Run:
-    """One folder: mutants go to whichever tree is free."""
+    """One folder: each mutant goes to whichever tree is free."""
 
     def __init__(self, folder: Folder, mutants: list, trees: list, count: int, until: float):
         self.folder, self.mutants, self.count, self.until, self.list = folder, mutants, count, until, "survivors"
@@ -400,7 +402,7 @@ def main() -> int:
                 sys.exit(wrong)
         if wrong := trees[0].sound(set(trees[0].tests)):
             sys.exit(wrong)
-        # Each folder has its part of the time that is left.
+        # Each folder gets its share of the remaining time.
         now, end = time.monotonic(), begun + 60 * arguments.minutes
         mutants = by_hand(folder) if arguments.by_hand else drawn(mutants_of(folder, suffixes), arguments.seed)
         run = Run(folder, mutants, trees, len(mutants) if arguments.by_hand else arguments.count, now + (end - now) / (len(chosen) - number))

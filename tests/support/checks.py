@@ -2,11 +2,11 @@
 
 import sys
 
-done = 0  # how many held
+done = 0  # how many checks held
 
 
 def expect(condition, what, result=None):
-    """`result`: of the subprocess.run that it is about."""
+    """`result`: of the subprocess.run that is checked."""
     global done
     done += 1
     if condition:

@@ -29,7 +29,7 @@ INCLUDES = [ROOT / "roce", ROOT / "roce/include", ROOT / "roce/tools", ROOT / "a
 ENOUGH = 0.95
 RUN_SECONDS = 30
 CXX = os.environ.get("CXX", "c++").split()
-# A header that is edited stands in a folder in front of the original's: ccache's direct mode does not see that one.
+# An edited header lies in a folder that is searched before the original's: ccache's direct mode does not notice it.
 os.environ["CCACHE_NODIRECT"] = "1"
 FLAGS = ["-std=c++20", "-DUROCE_VERSION=\"0\"", "-O0", "-w", "-fno-strict-aliasing"]
 
@@ -45,7 +45,7 @@ def compile_to(source: pathlib.Path, target: pathlib.Path, includes: list):
 
 
 class Build:
-    """All objects, as the tree has them; a mutant replaces some."""
+    """All objects of the unchanged tree; a mutant replaces some."""
 
     def __init__(self, scratch: pathlib.Path, jobs: int):
         self.scratch, self.jobs = scratch, jobs
@@ -60,7 +60,7 @@ class Build:
         return folder / (name + ".o")
 
     def compile_plain(self) -> str:
-        """Everything as the tree has it. Returns what the compiler says if it cannot."""
+        """Compiles the unchanged tree. Returns the compiler's errors if it fails."""
         with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
             results = pool.map(
                 lambda item: compile_to(item[1], self.object_of(self.scratch / "plain", item[0]), INCLUDES),
@@ -69,8 +69,8 @@ class Build:
             return "".join(result.stderr for result in results if result.returncode != 0)
 
     def users_of(self, header: str) -> list:
-        """The sources that include a header, by what the compiler noted for the plain build."""
-        end = f"/roce/{header}"  # ccache may have made its beginning relative
+        """The sources that include a header, as the compiler recorded them in the plain build."""
+        end = f"/roce/{header}"  # ccache may have made the path relative
         notes = {name: self.object_of(self.scratch / "plain", name).with_suffix(".d") for name in self.sources}
         users = [name for name, note in notes.items() if any(f"/{word}".endswith(end) for word in note.read_text(encoding="utf-8").split())]
         if not users:
@@ -84,14 +84,14 @@ class Build:
         return program
 
     def make(self, mutant: HandEdit):
-        """The program with the edit, or what the compiler says."""
+        """The program with the edit, or the compiler's errors."""
         folder = self.scratch / mutant.name
         copy = folder / "roce" / mutant.file
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_text(mutated(mutant), encoding="utf-8")
         includes = [folder / "roce", folder / "roce/include", *INCLUDES]
         if mutant.file.endswith(".h"):
-            # Headers are found by their path from the include root: the copy comes first.
+            # Headers are found by their path from the include root, so the copy comes first.
             changed = {name: self.sources[name] for name in self.users_of(mutant.file)}
         else:
             changed = {mutant.file: copy}
@@ -109,7 +109,7 @@ def scripts() -> list:
 
 
 def run(program: pathlib.Path, files: list):
-    """The failed scripts, or why the program ended otherwise."""
+    """The failed scripts, or another reason why the program ended."""
     try:
         result = subprocess.run([str(program), "--quiet", *files], capture_output=True, text=True, timeout=RUN_SECONDS, check=False)
     except subprocess.TimeoutExpired:

@@ -88,7 +88,7 @@ SOURCES = {".h", ".hpp", ".inc", ".c", ".cc", ".cpp"}
 
 
 def floor_of(path: pathlib.PurePath) -> str:
-    """The floor of a path relative to the root, or "" for files that stand outside the house (tests)."""
+    """The floor of a path relative to the root, or "" for files that have no floor (tests)."""
     parts = path.parts
     if parts[:2] == ("roce", "tools"):
         return parts[2] if len(parts) > 3 else "roce/tools"
@@ -102,8 +102,8 @@ def floor_of(path: pathlib.PurePath) -> str:
 
 
 def target_floor(root: pathlib.Path, source: pathlib.Path, name: str):
-    """The floor that a quoted include leads to: like the compiler, next to the file first, then the include roots.
-    None when there is no such file: the compiler says so better."""
+    """The floor of the file that a quoted include names: as the compiler does, look next to the including file first,
+    then in the include roots. None when there is no such file: the compiler reports that better."""
     for base in (source.parent, root / "roce", root / "roce" / "include", root / "roce" / "tools", root):
         candidate = (base / name).resolve()
         if candidate.is_file() and candidate.is_relative_to(root):
@@ -112,7 +112,7 @@ def target_floor(root: pathlib.Path, source: pathlib.Path, name: str):
 
 
 def check_include(root: pathlib.Path, source: pathlib.Path, floor: str, quoted: bool, name: str) -> str:
-    """Why this include is refused, or an empty string."""
+    """Why this include is refused, or ""."""
     if DPDK_HEADER.match(name) and floor not in DPDK_ALLOWED:
         return f"{floor} must not include DPDK's {name}"
     if VERBS_HEADER.match(name) and floor not in VERBS_ALLOWED:

@@ -69,7 +69,7 @@ def problems(root, text):
 
 
 def self_test(root):
-    """Each kind of fault is found: a checker that finds nothing would please everybody."""
+    """Each kind of fault is found: a checker that finds nothing would pass everything."""
     good = "- A. Held by [`IcrcTest.None`](SECURITY.md)."
     cases = {
         "": "no claims",

@@ -37,14 +37,14 @@ CODE = (".h", ".cc", ".c")
 WORDED = CODE + (".py", ".sh", ".md", ".build", ".rdrill", ".map")
 EXCEPTIONS, RETIRED = "tests/source/tidy/exceptions.txt", "tests/source/tidy/retired_words.txt"
 EXCEPTABLE = ("file", "function", "methods", "fields", "floor", "dead")
-# What the language calls without naming it.
+# Functions that the language calls without naming them.
 CALLED_UNNAMED = ("begin", "end", "main")
 
 
 @dataclass
 class Finding:
     kind: str
-    subject: str  # what an exception names: a file, `file:function`, `file:class`
+    subject: str  # what an exception applies to: a file, `file:function`, `file:class`
     message: str
     figure: int = 0
 
@@ -65,7 +65,7 @@ class Tree:
         self.outlines = {name: cpp_outline.outline(text) for name, text in self.code.items()}
 
     def headers(self):
-        """Outlines of the headers of what is built, without tests."""
+        """Outlines of the headers that are built, without tests."""
         return {name: outline for name, outline in self.outlines.items()
                 if name.endswith(".h") and name.startswith(tuple(top + "/" for top in PRODUCT))}
 
@@ -88,7 +88,7 @@ def check_functions(tree):
 
 
 def methods_of(found):
-    """The functions of a class but those that make, copy and destroy it."""
+    """The functions of a class except those that construct, copy and destroy it."""
     return [function for function in found.functions
             if function.name.lstrip("~") != found.name and not function.name.startswith("operator=(")
             and function.name != "operator="]
@@ -130,7 +130,7 @@ def check_friends(tree):
 
 
 def is_called_unnamed(function, owners):
-    """Operators, constructors, and what overrides a function that others call by the name of its base class."""
+    """Operators, constructors, and overriding functions that are called through the base class."""
     name = function.simple_name
     return ("operator" in name or name.startswith("~") or name in CALLED_UNNAMED or name in owners
             or re.search(r"\boverride\b", function.head) is not None)
@@ -169,7 +169,7 @@ def check_adrs(tree):
 
 
 def overlong_lines(text):
-    """Numbers of the lines that are too long and could be broken: a table, code, or one long word could not."""
+    """Numbers of the lines that are too long and could be broken; a table, code, or one long word could not."""
     in_code = False
     for number, line in enumerate(text.splitlines(), 1):
         if line.lstrip("> ").startswith(("```", "~~~")):
@@ -187,12 +187,12 @@ def check_markdown(tree):
 
 
 def without_code(text):
-    """The text of a page without its blocks of code and its code in lines, in which nothing is a link or a heading."""
+    """The text of a page without code blocks and inline code, which contain neither links nor headings."""
     return re.sub(r"`[^`\n]*`", "``", re.sub(r"(?m)^([ >]*)(```|~~~).*?^[ >]*\2", "", text, flags=re.DOTALL))
 
 
 def anchors_of(text):
-    """What `#` may stand before in a link to the page: its headings as GitHub makes anchors of them, and its own."""
+    """What may follow `#` in a link to the page: the anchors that GitHub makes of its headings, and explicit ones."""
     outside = re.sub(r"(?m)^([ >]*)(```|~~~).*?^[ >]*\2", "", text, flags=re.DOTALL)
     headings = re.findall(r"(?m)^#+ +(.*?) *$", outside)
     plain = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading) for heading in headings]
@@ -215,7 +215,8 @@ def check_links(tree):
 
 
 def check_named_paths(tree):
-    """`roce/engine`, `roce/engine/engine.h`, and a program by its source: `tests/bench/crc_bench`."""
+    """Checks paths such as `roce/engine` and `roce/engine/engine.h`, and programs named by their source:
+    `tests/bench/crc_bench`."""
     for name, text in tree.texts.items():
         if not name.endswith(".md") or name == "CHANGELOG.md":
             continue
@@ -235,7 +236,7 @@ def check_commands(tree):
 
 
 def read_retired(tree):
-    """Pairs of a retired word and what to say instead, and the lines that are no such pair."""
+    """Pairs of a retired word and its replacement, and the lines that are not such a pair."""
     path = tree.root / RETIRED
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     lines = [line for line in lines if line.strip() and not line.startswith("#")]
@@ -246,12 +247,13 @@ def read_retired(tree):
 
 
 def split_humps(text):
-    """CamelCase as Camel_Case; the lines stay."""
+    """Splits CamelCase into Camel_Case; the lines stay."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})", "_", text)
 
 
 def retired_pattern(old):
-    """Finds `slow path` in prose, over the end of a line of a comment, and in slow_paths and Slow_Path."""
+    """A pattern that finds `slow path` in prose, also across two lines of a comment, and in slow_paths and
+    Slow_Path."""
     words = r"[\s_/*#-]+".join(map(re.escape, re.split(r"[\s_-]+", split_humps(old))))
     return re.compile(rf"(?<![A-Za-z0-9]){words}s?(?![A-Za-z0-9])", re.IGNORECASE)
 
@@ -295,7 +297,7 @@ def read_exceptions(root):
 
 
 def judge(findings, entries):
-    """Lines for what no exception allows, and for exceptions that allow nothing."""
+    """Messages for findings without an exception, and for exceptions without a finding."""
     needed = set()
     for finding in findings:
         key = (finding.kind, finding.subject)

@@ -64,7 +64,7 @@ def class_of(methods, fields):
             + "inline int g_all = " + " + ".join(["0"] + [f"Big().{name}()" for name in names]) + ";\n")
 
 
-# file, what is added to it, what is said; nothing, where nothing is to be said
+# file, text appended to it, expected message; "" where none is expected
 PLANTED = [
     ("apps/perf.cc", "int x;\n" * 500, "apps/perf.cc: 501 lines"),
     ("apps/perf.cc", "\n" * 499, None),
@@ -131,7 +131,7 @@ PLANTED = [
     ("tests/source/tidy/exceptions.txt", "file apps/perf.cc 600 A.\nfile apps/perf.cc 601 B.\n", "is listed twice"),
 ]
 
-# An exception, and whether these many lines are allowed by it.
+# An exception, and whether it allows this number of lines.
 EXCEPTED = [
     ("file apps/perf.cc 502 It is a table.", 501, None),
     ("file apps/perf.cc 502 It is a table.", 502, "503 lines; at most 500, and 502 by its exception"),
@@ -142,7 +142,8 @@ EXCEPTED = [
 
 
 def run_check(files):
-    """Exit status and messages of the check in a tree of these files: pairs of a name and a text, which are joined."""
+    """Exit status and messages of the check in a tree of these files: pairs of a name and a text; texts of the same
+    name are joined."""
     told = io.StringIO()
     with tempfile.TemporaryDirectory() as folder:
         for name, text in files:
@@ -157,7 +158,7 @@ def run_check(files):
 
 class CheckTidy(unittest.TestCase):
     def expect(self, message, *added):
-        """What is said when these files, or these ends of files, come to the tidy tree."""
+        """Checks the messages after these files, or these additions to files, are put into the tidy tree."""
         status, told = run_check(list(HOUSE.items()) + list(added))
         if message is None:
             self.assertEqual((status, told), (0, ""))
@@ -187,7 +188,7 @@ class CheckTidy(unittest.TestCase):
         self.assertEqual(run_check([])[0], 2)
 
 
-# A piece of C++, its functions with their lines (0: only declared), and the fields of its first class.
+# A piece of C++, its functions with their numbers of lines (0: only declared), and the fields of its first class.
 OUTLINES = [
     ("int f();\n", [("f", 0)], None),
     ("static std::map<int, A<B>> f(void (*g)(int), S s = {}) {\n  return {};\n}\n", [("f", 3)], None),

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 COMMENT = r"//[^\n]*|/\*.*?\*/"
 STRING = r'R"(?P<end>[^\s()\\]*)\(.*?\)(?P=end)"|"(?:\\.|[^"\\\n])*"'
-# A quote between the digits of a number begins no character.
+# A quote between the digits of a number does not begin a character literal.
 CHARACTER = r"(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])+'"
 PREPROCESSOR = r"^[ \t]*#(?:\\\n|//[^\n]*|[^\n])*"
 HIDDEN = re.compile("|".join((COMMENT, STRING, CHARACTER, PREPROCESSOR)), re.DOTALL | re.MULTILINE)
@@ -35,10 +35,10 @@ NO_NAME = ("decltype", "noexcept", "explicit", "sizeof")
 
 @dataclass
 class Function:
-    name: str  # as it is written: `Engine::turn`, `main`, `operator==`
+    name: str  # as written: `Engine::turn`, `main`, `operator==`
     line: int
-    head: str  # all that stands in front of the body or the semicolon
-    lines: int = 0  # of a definition, its head included; 0 when it is only declared
+    head: str  # everything before the body or the semicolon
+    lines: int = 0  # of a definition, including its head; 0 when it is only declared
 
     @property
     def simple_name(self):
@@ -61,14 +61,14 @@ class Class:
 
 @dataclass
 class Outline:
-    functions: list = field(default_factory=list)  # of the file, those of its classes included
+    functions: list = field(default_factory=list)  # of the file, including those of its classes
     classes: list = field(default_factory=list)
     friends: list = field(default_factory=list)  # pairs of a class's name and a line
     balanced: bool = True
 
 
 def blank(text):
-    """The code with strings emptied, without comments and preprocessor lines; every line keeps its number."""
+    """The code with empty strings, without comments and preprocessor lines; every line keeps its number."""
     return HIDDEN.sub(lambda match: '""' * match[0].startswith('"') + "\n" * match[0].count("\n"), text)
 
 
@@ -86,7 +86,7 @@ def without_angles(text):
 
 
 def strip_head(head):
-    """A declaration without access labels, attributes and `template <...>` in front."""
+    """The declaration without leading access labels, attributes and `template <...>`."""
     head = ATTRIBUTE.sub(" ", head)
     head = head[LABELS.match(head).end():].strip()
     while found := TEMPLATE.match(head):
@@ -99,14 +99,14 @@ def strip_head(head):
 
 
 def function_name(head):
-    """The name of the function that a head declares, or None for anything else."""
+    """The name of the function that a head declares, or None if it declares something else."""
     head = without_angles(head)
     if NO_FUNCTION.match(head):
         return None
     for opening in re.finditer(r"\((?![*&])", head):
         named = CALLED.search(head[:opening.end()])
         if not named or re.search(r"(?<!operator)=", head[:named.start()]):
-            return None  # a variable and its value
+            return None  # a variable with an initializer
         if named[1].endswith("operator"):
             return named[1] + "()"
         if named[1] not in NO_NAME:
@@ -115,7 +115,7 @@ def function_name(head):
 
 
 def field_names(head):
-    """The fields that a declaration of a class makes: none, for a type or what the class has once for all."""
+    """The fields that a declaration in a class makes: none for a type or a static member."""
     if NO_FIELD.match(head):
         return []
     if pointer := re.search(r"\(\s*\*\s*(\w+)\)\s*\(", head):
@@ -126,7 +126,7 @@ def field_names(head):
 
 
 class Reader:
-    """Walks over the marks of a file whose strings and comments are blanked, and fills an Outline."""
+    """Walks over the marks of a file with blanked strings and comments, and fills an Outline."""
 
     def __init__(self, text):
         self.text = blank(text)
@@ -159,7 +159,7 @@ class Reader:
         return self.line_at(LABELS.match(self.text, self.start).end())
 
     def behind(self, opening):
-        """The position behind the brace that closes what opens here."""
+        """The position after the brace that closes the one opened here."""
         depth = 0
         for brace in BRACE.finditer(self.text, opening):
             depth += 1 if brace[0] == "{" else -1
@@ -169,7 +169,7 @@ class Reader:
         return len(self.text)
 
     def open(self, opening, inside_parens):
-        """What the brace at `opening` begins; gives the position to go on from."""
+        """Handles what the brace at `opening` begins; returns the position to continue from."""
         if inside_parens:
             return self.behind(opening)
         head = strip_head(self.text[self.start:opening])
@@ -186,7 +186,7 @@ class Reader:
         return opening + 1
 
     def open_body(self, head, opening):
-        """A function's body, or a value in braces, behind which the declaration goes on."""
+        """A function's body, or a braced initializer, after which the declaration continues."""
         end = self.behind(opening)
         name = None if head.endswith("=") else function_name(head)
         if name and self.text[end:end + 200].lstrip()[:1] not in ("{", ",", ";"):

@@ -13,37 +13,37 @@ from guest import Loss, SlowRequests
 LISTENING = "connections to port"  # our log, as soon as requests are taken
 LISTEN_TIMEOUT_S = 20
 LOSS = "{lost} numgen random mod 1000 < {permille}"
-OF_QP1 = "@th,104,24 1"  # the sixth to eighth byte behind UDP's header: the manager's datagrams, whatever moves data beside them
+OF_QP1 = "@th,104,24 1"  # bytes six to eight after UDP's header: the manager's datagrams, with any data beside them
 NOT_OF_QP1 = "@th,104,24 != 1"
 
 
 @dataclasses.dataclass(frozen=True)
 class Meeting:
-    """What both ends are called with: `{server}` is the server's address, and `{port}` a new one each time."""
+    """Arguments of both ends: `{server}` is the server's address, and `{port}` a new one each time."""
 
     name: str
     server: str
     client: str
-    says: tuple                # what the client prints when all was well
+    says: tuple                # what the client prints on success
     server_says: tuple = ()
     family: str = "ipv4"
-    loss_permille: int = 0     # of those of `lost`, each way
-    lost: str = ""             # which packets may be lost, as nftables says it; "": all
+    loss_permille: int = 0     # of the packets that `lost` selects, in each direction
+    lost: str = ""             # which packets may be lost, in nftables' words; "": all
     lost_ways: str = "both"    # "to_server": only what the client sends
     not_linted: str = ""       # rules of uroce-lint that the programs themselves break
-    endless: bool = False      # the server has to be ended
+    endless: bool = False      # the server does not end by itself
     timeout_s: int = 40
     short: bool = False
 
     @property
     def asks_at_once(self):
-        """perftest with -R, whose second listener races with the client. Where packets are lost rxe's clients hang now and then
-        when their requests are slow, so such a row races on."""
+        """perftest with -R, whose second listener races with the client. When packets are lost, rxe's clients sometimes
+        hang after slow requests, so such a row races on."""
         return self.server.startswith("ib_") and not self.loss_permille
 
 
 def _pings(count, size=64):
-    """What rping prints with -v: a pattern that moves on by one letter each time."""
+    """What rping prints with -v: a pattern that advances by one letter each time."""
     def line(i):
         text = f"rdma-ping-{i}: "
         letters = "".join(chr(65 + (i + k) % 58) for k in range(size - 1 - len(text)))
@@ -51,9 +51,9 @@ def _pings(count, size=64):
     return tuple(line(i) for i in range(count))
 
 
-# Programs that break a rule themselves. rping's client takes the server's answer for the completion of its SEND and writes into that
-# buffer; perftest with -R receives its peer's numbers into the buffer that its own are sent from. If the acknowledgement was lost, the
-# SEND goes out again with other bytes, whoever the sender is.
+# Programs that break a rule themselves. rping's client takes the server's answer for the completion of its SEND and
+# writes into that buffer; perftest with -R receives its peer's numbers into the buffer that its own are sent from. If
+# the acknowledgement was lost, the SEND is retransmitted with other bytes, at either end.
 _REUSES_BUFFERS = "retransmit-content"
 _RSTREAM = ("1000    1k      20      38m",)
 _RSTREAM_16K = ("custom    15k     10      20      6.1m",)
@@ -77,14 +77,16 @@ _MEETINGS = (
     Meeting("send_bw_cm", "ib_send_bw -F -R -n 50 -p {port}", "ib_send_bw -F -R -n 50 -p {port} {server}", (" 65536      50",), short=True),
     Meeting("write_lat_cm", "ib_write_lat -F -R -n 50 -p {port}", "ib_write_lat -F -R -n 50 -p {port} {server}", (" 2       50",)),
     Meeting("read_bw_cm", "ib_read_bw -F -R -n 50 -p {port}", "ib_read_bw -F -R -n 50 -p {port} {server}", (" 65536      50",)),
-    # Of rping and perftest one connection's data; of ucmatose many requests, replies and farewells. rping and perftest destroy their
-    # Ids as soon as they have hung up, and the kernel's manager says nothing again for them: the peer would wait for ever.
+    # Of rping and perftest, the data of one connection; of ucmatose, many requests, replies and disconnects. rping and
+    # perftest destroy their Ids right after disconnecting, and the kernel's manager then retransmits nothing for them:
+    # the peer would wait for ever.
     Meeting("rping_loss", "rping -s -a {server} -p {port} -C 30 -v -V", "rping -c -a {server} -p {port} -C 30 -v -V", _pings(30),
             loss_permille=30, lost=NOT_OF_QP1, not_linted=_REUSES_BUFFERS, timeout_s=90),
     Meeting("ucmatose_loss", "ucmatose -p {port} -c 40 -C 5", "ucmatose -s {server} -p {port} -c 40 -C 5",
             ("data transfers complete", "return status 0"), ("return status 0",), loss_permille=40, timeout_s=120),
-    # A lost datagram of udaddy is lost, so only the manager's are, which ask which queue pair to send to. Their answers are not:
-    # rxe's manager has forgotten a request that it answered, and a second one of the same client is one more for udaddy.
+    # A lost datagram of udaddy is not sent again, so only the manager's requests, which ask for the queue pair, are
+    # lost. Their answers are not: rxe's manager forgets a request that it has answered, and a repeated one counts as
+    # one more client for udaddy.
     Meeting("udaddy_loss_of_mads", "udaddy -c 30 -C 2", "udaddy -s {server} -c 30 -C 2",
             ("data transfers complete", "return status 0"), ("return status 0",), loss_permille=250, lost=OF_QP1, lost_ways="to_server",
             timeout_s=120),
@@ -106,7 +108,7 @@ _OURS = {"ipv4": lab.OUR_IPV4, "ipv6": lab.OUR_IPV6}
 
 
 def _listens_in_guest(bench, program):
-    """The kernel lists who listens."""
+    """The kernel lists listeners."""
     command = program.split()[0]
     deadline = time.monotonic() + LISTEN_TIMEOUT_S
     while time.monotonic() < deadline:
@@ -118,7 +120,7 @@ def _listens_in_guest(bench, program):
 
 
 def _start(meeting, we_are, attempt):
-    """(server, client), of which the server takes requests already when the client starts."""
+    """(server, client); the server already takes requests when the client starts."""
     address = (_OURS if we_are == "server" else _THEIRS)[meeting.family]
     server_words, client_words = (words.format(server=address, port=attempt.port)
                                   for words in (meeting.server, meeting.client))

@@ -10,7 +10,7 @@ from run_row import Failure, attempt_on, lint, wait_for_both
 
 JOIN_TIMEOUT_S = 20
 GROUP = "239.1.2.3"
-GROUP_MAC = "01005e010203"  # what the receiver's interface has to listen to, as /proc/net/dev_mcast says it
+GROUP_MAC = "01005e010203"  # what the receiver's interface must listen to, as /proc/net/dev_mcast shows it
 SAYS = ("joined dgid: ::ffff:239.1.2.3", "data transfers complete", "return status 0")
 
 
@@ -27,14 +27,15 @@ def _words(own, *role):
 
 
 def _receive(attempt):
-    """They send, we receive."""
+    """The guest sends, we receive."""
     ours = attempt.start_ours("receiver (uroce)", ["stdbuf", "-oL", *_words(lab.OUR_IPV4)])
     _wait_until(lambda: "receiving data transfers" in ours.output(), "our receiver did not join")
     return ours, attempt.start_theirs("sender (rxe)", _words(lab.GUEST_IPV4, "-s"))
 
 
 def _send(attempt):
-    """We send, they receive. What a program in the guest prints comes when it has ended: its interface tells that it joined."""
+    """We send, the guest receives. Output of a program in the guest arrives only after its end, so its interface shows
+    that it has joined."""
     theirs = attempt.start_theirs("receiver (rxe)", _words(lab.GUEST_IPV4))
     _wait_until(lambda: GROUP_MAC in attempt.bench.guest.run("cat /proc/net/dev_mcast"), "the receiver in the guest did not join")
     return attempt.start_ours("sender (uroce)", _words(lab.OUR_IPV4, "-s")), theirs

@@ -22,7 +22,7 @@ class GuestTrouble(Exception):
 
 
 class GuestProgram:
-    """A program in the guest, with the manners of children.Child."""
+    """A program in the guest, with the interface of children.Child."""
 
     def __init__(self, name, command):
         self.name = name
@@ -58,19 +58,19 @@ class GuestProgram:
         return self.exit_code in (128 + signal.SIGSEGV, 128 + signal.SIGABRT, 128 + signal.SIGBUS)
 
     def stop(self):
-        """Ends the whole process group, which is named by its first process. Always safe to call."""
+        """Ends the whole process group, which is named after its first process. Always safe to call."""
         match = re.match(rb"pid (\d+)\n", self._output)
         if not self._over.is_set() and match is not None:
             try:
                 GuestProgram("kill", f"kill -9 -{match[1].decode()}").wait(5)
             except OSError:
-                pass  # the guest is gone, and the program with it
+                pass  # the guest has ended, and the program with it
         self._over.wait(2)
         self._socket.close()
 
 
 class Guest:
-    """One virtual machine. `start` boots it, `power_off` is a power cut; then it can be started again."""
+    """One virtual machine. `start` boots it, `power_off` cuts its power; then it can be started again."""
 
     def __init__(self, children, kernel, initramfs, console):
         self._children = children
@@ -84,14 +84,14 @@ class Guest:
         settings = (f"mitigations=off uroce.mtu={lab.MTU} uroce.ipv4={lab.GUEST_IPV4}/24 "
                     f"uroce.ipv6={lab.GUEST_IPV6}/64 uroce.control={lab.GUEST_CONTROL}/24")
         command = [*QEMU, "-M", "pc", "-m", "512", "-monitor", "none", *self.boot(settings)]
-        # The wire's card first: it becomes eth0.
+        # The wire's card comes first, so it becomes eth0.
         for slot, (tap, mac, more) in enumerate((("guest0", lab.GUEST_MAC, f",host_mtu={lab.MTU}"),
                                                  ("control0", lab.CONTROL_MAC, ""))):
             command += self.virtio_card(tap, mac, slot + 3, more)
         return command
 
     def inherited(self):
-        """Open files that QEMU is to have, under the same numbers."""
+        """Open files that QEMU inherits, under the same numbers."""
         return ()
 
     def boot(self, settings):
@@ -107,8 +107,9 @@ class Guest:
         self._machine = self._children.start("machine", self.command(), keep_fds=self.inherited())
 
     def card_is_stuck(self):
-        """Now and then, on a busy machine, QEMU stops to send what the guest gives to a virtual card: the guest's kernel
-        reports a transmit timeout once its queue is full. Nobody listens at this port, so a card that works answers."""
+        """Now and then, on a busy machine, QEMU stops sending what the guest passes to a virtual card: the guest's
+        kernel reports a transmit timeout once the queue is full. Nothing listens at this port, so a working card
+        answers."""
         try:
             socket.create_connection((lab.GUEST_IPV4, 9), timeout=3).close()
         except ConnectionRefusedError:
@@ -118,7 +119,7 @@ class Guest:
         return False
 
     def wait_ready(self):
-        """Seconds from now until it took a command."""
+        """Seconds until the guest took a command."""
         begun = time.monotonic()
         while time.monotonic() - begun < BOOT_TIMEOUT_S:
             if self._machine.exit_code is not None:
@@ -128,7 +129,7 @@ class Guest:
                     self.run("true")
                     return time.monotonic() - begun
                 except GuestTrouble:
-                    pass  # its door is opened a moment later
+                    pass  # its port is opened a moment later
             time.sleep(0.1)
         raise GuestTrouble(f"the guest did not boot within {BOOT_TIMEOUT_S} s; its console:\n{self.console()}")
 
@@ -161,7 +162,7 @@ class Guest:
         return output
 
     def wait_for_listener(self, port, timeout_s):
-        """True when somebody in the guest listens on this TCP port."""
+        """True when a program in the guest listens on this TCP port."""
         wanted = f":{port:04X} [0:]* 0A "
         turns = int(timeout_s * 10)
         loop = (f"n=0; until cat /proc/net/tcp /proc/net/tcp6 | grep -q '{wanted}'; do "
@@ -172,7 +173,7 @@ class Guest:
         return program.exit_code == 0
 
     def messages(self):
-        """The end of its kernel's log."""
+        """The end of the guest's kernel log."""
         try:
             return self.run("dmesg | tail -n 20")
         except GuestTrouble as trouble:
@@ -180,12 +181,10 @@ class Guest:
 
 
 class Loss:
-    """Packets of RoCE that get lost on the wire, for which the guest's firewall stands in.
-
-    On their way in they are dropped. A sender whose packet is dropped on its way out would be told, and rxe then does
-    things that it does not do when the wire loses a packet (it answers READs with RNR NAKs): so these are sent to
-    another UDP port instead, where nobody listens.
-    """
+    """RoCE packets that are lost on the wire, simulated by the guest's firewall. Inbound packets are dropped. The
+    sender of a packet dropped on its way out would see an error, and rxe then does things that it does not do when the
+    wire loses a packet (it answers READs with RNR NAKs): so outbound packets are sent to another UDP port instead,
+    where nothing listens."""
 
     _FATE = {"input": "drop", "output": "udp dport set 9"}
 
@@ -203,7 +202,7 @@ class Loss:
         return self
 
     def dropped(self):
-        """{"input": packets, "output": packets} so far, of the directions that lose."""
+        """{"input": packets, "output": packets} lost so far, for the directions with losses."""
         text = self._guest.run("nft list table inet loss")
         return {hook: int(count) for hook, count in re.findall(r"chain (\w+) {.*?packets (\d+)", text, re.DOTALL)}
 
@@ -213,7 +212,7 @@ class Loss:
 
 
 class Marks:
-    """What the guest sends arrives with marks, as behind a switch whose queue has grown. rxe has no ECN of its own."""
+    """Marks what the guest sends, like a switch with a long queue. rxe has no ECN of its own."""
 
     def __init__(self, guest, percent):
         self._guest = guest
@@ -231,8 +230,9 @@ class Marks:
 
 
 class SlowRequests:
-    """What asks for a connection takes longer on its way than all else that the guest sends. perftest with -R listens for its
-    second connection only after both ends have agreed on it, and its client asks at once: who comes first would be a matter of luck."""
+    """Delays connection requests more than anything else that the guest sends. perftest with -R listens for its second
+    connection only after both ends have agreed on it, and its client asks at once: which of the two is first would be a
+    matter of luck."""
 
     DELAY_MS = 300
     _REQUESTS = "@th,104,24 1 @th,352,16 { 0x0010, 0x0017 }"  # to queue pair 1; the MAD's attribute: ConnectRequest, ServiceIDResolutionRequest
@@ -249,7 +249,7 @@ class SlowRequests:
         return self
 
     def delayed(self):
-        """How many went the slow way."""
+        """How many packets were delayed."""
         text = self._guest.run("tc -s qdisc show dev eth0 parent 1:3")
         found = re.search(r"netem.*?Sent \d+ bytes (\d+) pkt", text, re.DOTALL)
         return int(found.group(1)) if found else 0

@@ -30,19 +30,19 @@ ETC = {
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """What one kind of guest is made of, beside a shell and the agent. Files are path in the guest -> path here."""
+    """The contents of one kind of guest, besides a shell and the agent. Files are path in the guest -> path here."""
 
     init: pathlib.Path
     programs: tuple
     modules: tuple
-    kernel_has: str  # below /lib/modules/VERSION/kernel: what tells a kernel that will do
-    package: str  # that brings it
+    kernel_has: str  # below /lib/modules/VERSION/kernel: a kernel that has it is suitable
+    package: str  # that contains it
     applets: tuple = APPLETS
     files: dict = dataclasses.field(default_factory=dict)
 
 
 def rxe_recipe(more_programs):
-    """The peer with the kernel's rxe, and programs that are not installed."""
+    """The peer with the kernel's rxe, and programs that are not installed here."""
     providers = sorted(pathlib.Path("/usr/lib").glob("*/libibverbs/librxe-rdmav*.so"))
     description = pathlib.Path("/etc/libibverbs.d/rxe.driver")
     if not providers or not description.exists():
@@ -59,7 +59,7 @@ def rxe_recipe(more_programs):
 
 
 class Missing(Exception):
-    """Something that the guest is made of is not installed; the text says what."""
+    """Something that the guest needs is not installed; the text says what."""
 
 
 def find_kernel(recipe):
@@ -76,7 +76,7 @@ def find_kernel(recipe):
 
 
 def module_files(version, names):
-    """The modules and what they need, in the order of loading, as paths on this machine."""
+    """The modules and their dependencies, in load order, as paths on this machine."""
     folder = pathlib.Path("/lib/modules", version)
     needs, paths = {}, {}
     for line in (folder / "modules.dep").read_text().splitlines():
@@ -87,7 +87,7 @@ def module_files(version, names):
     order = []
     for name in (module.replace("-", "_") for module in names):
         if name in paths:
-            # modules.dep names the nearest first, and each after everything that needs it.
+            # modules.dep names the nearest first, and each after the modules that need it.
             order += [path for path in (*reversed(needs[paths[name]]), paths[name]) if path not in order]
         elif f"/{name}.ko" not in builtin:
             raise Missing(f"kernel {version} has no module {name}")
@@ -102,7 +102,7 @@ def find_program(name):
 
 
 def libraries(files):
-    """What the dynamic loader would load for these, and the loader."""
+    """The dynamic loader and the libraries that it would load for these programs."""
     found = set()
     for file in files:
         text = subprocess.run(["ldd", file], capture_output=True, text=True, check=False).stdout
@@ -113,7 +113,7 @@ def libraries(files):
 def contents(version, recipe):
     """Path in the guest -> file of this machine, or text, or ("link", target)."""
     tree = {"init": recipe.init, "base": HERE / "guest_base.sh", "agent": HERE / "guest_agent.sh", **ETC}
-    tree["bin/sh"] = find_program("dash")  # busybox's shell would run its own ip, whatever PATH says
+    tree["bin/sh"] = find_program("dash")  # busybox's shell would run its own ip, regardless of PATH
     tree["bin/busybox"] = find_program("busybox")
     for applet in recipe.applets:
         tree[f"bin/{applet}"] = ("link", "busybox")
@@ -177,7 +177,7 @@ def _write_archive(file, tree):
 
 
 def build(version, folder, recipe):
-    """The archive for this kernel, from `folder` when nothing has changed since it was made."""
+    """The archive for this kernel; taken from `folder` if nothing has changed since it was made."""
     tree = contents(version, recipe)
     result = folder / f"guest-{version}-{_fingerprint(version, tree)}.cpio"
     if result.exists():

@@ -36,7 +36,7 @@ from rows import all_rows
 from run_row import Bench, Failure, run_row
 
 SKIP = 77
-STUCK_CARDS_MAX = 8  # in one run: more are not bad luck
+STUCK_CARDS_MAX = 8  # in one run; more is not bad luck
 
 
 class Skip(Exception):
@@ -59,18 +59,18 @@ def chosen(arguments):
 
 
 def own_programs(uroce):
-    """Programs of the tests, which the build directory has."""
+    """Programs of the tests, from the build directory."""
     folder = uroce.parent.parent / "tests" / "system" / "interop"
     return {name: folder / name for name in ("verbs_data",)}
 
 
 def judges(uroce):
-    """What a row cannot be judged without."""
+    """What every row needs to be judged."""
     return [*own_programs(uroce).values(), uroce.parent / "uroce-lint"]
 
 
 def prepare(work, programs):
-    """(kernel, initramfs), or Skip: only what the machine cannot do, never what this build lacks."""
+    """(kernel, initramfs), or Skip: only for what the machine cannot do, never for what this build lacks."""
     if os.geteuid() != 0:
         raise Skip("interfaces and namespaces need root")
     for program in ("qemu-system-x86_64", "ip", "tshark"):
@@ -98,7 +98,7 @@ def run_one(test, bench):
     except (Failure, GuestTrouble) as trouble:
         stuck = bench.stuck_cards < STUCK_CARDS_MAX and bench.guest.running and bench.guest.card_is_stuck()
         verdict = f"{'REPEATED, as the virtual card is stuck' if stuck else 'FAILED'}: {trouble}"
-        bench.guest.power_off()  # whatever it is left with: the next row gets a fresh one
+        bench.guest.power_off()  # whatever state it is in: the next row gets a fresh one
         if stuck:
             bench.stuck_cards += 1
             print(f"{name:44} {time.monotonic() - begun:5.1f} s  {verdict}\nrepeated: {name}: its virtual card was stuck", flush=True)
@@ -138,8 +138,8 @@ def run_all(arguments, kernel, archive, captures):
 
 
 def second_try(failed, bench):
-    """An emulated peer on a busy machine may be late for its own timers. Up to two rows get another chance, with a fresh
-    guest and in plain sight. How many passed then."""
+    """An emulated peer on a busy machine may be late for its own timers. Up to two rows get a second try, with a fresh
+    guest, and the output says so. Returns how many passed then."""
     if not 0 < len(failed) <= 2:
         return 0
     for name, _, _ in failed:

@@ -36,17 +36,17 @@ def _mount(source, target, kind, flags=0):
 
 
 def _enter():
-    """In the new first process: /proc that fits, /run that nobody shares (DPDK and uroce name files there by pid)."""
+    """In the new first process: a matching /proc, and a /run of its own (DPDK and uroce name files there by pid)."""
     _call("prctl", _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
     _mount(None, "/", None, MS_REC | MS_PRIVATE)
     _mount("proc", "/proc", "proc")
     _mount("run", "/run", "tmpfs")
-    os.chmod("/run", 0o755)  # a tmpfs is everybody's, from where EAL takes no drivers
+    os.chmod("/run", 0o755)  # a tmpfs is writable for everybody, and EAL loads no drivers from such a place
 
 
 def _wait(child):
-    """The child's exit code. Who asks this process to end, ends the child at once, and its world with it: nothing in
-    there is worth waiting for."""
+    """The child's exit code. A signal that asks this process to end kills the child at once, with its whole namespace:
+    nothing in there is worth waiting for."""
     asked = None
 
     def end(number, _frame):
@@ -63,7 +63,7 @@ def _wait(child):
 
 
 def _finish(body):
-    """Ends this process with what body() returns, without going back into its caller's caller."""
+    """Ends this process with what body() returns, without returning to its caller."""
     code = 1
     try:
         code = body()
@@ -78,7 +78,7 @@ def _finish(body):
 
 
 def run_isolated(body):
-    """Runs body() in a world of its own and returns its exit code; raises CannotIsolate in the caller."""
+    """Runs body() in namespaces of its own and returns its exit code; raises CannotIsolate in the caller."""
     _call("unshare", _libc.unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWPID))
     readable, writable = os.pipe()
     sys.stdout.flush()
@@ -91,7 +91,7 @@ def run_isolated(body):
             os.write(writable, str(error).encode())
             os._exit(1)
         os.close(writable)
-        for number in ENDINGS:  # a terminal's Ctrl-C comes here as well; what is started here shall not ignore them
+        for number in ENDINGS:  # a terminal's Ctrl-C arrives here as well; children must not ignore these signals
             signal.signal(number, lambda *_: None)
         _finish(body)
     os.close(writable)

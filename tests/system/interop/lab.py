@@ -51,7 +51,7 @@ neigh add {GUEST_CONTROL} lladdr {CONTROL_MAC} nud permanent dev control0
 """
 
 
-# One interface of each kind that the wire is made of, made and taken away.
+# One interface of each kind that the wire consists of, made and removed.
 _PROBES = {
     "bridge": ("link add probe0 type bridge", "link del probe0"),
     "veth": ("link add probe0 type veth peer name probe1", "link del probe0"),
@@ -60,8 +60,8 @@ _PROBES = {
 
 
 def missing_kinds():
-    """What this kernel cannot make, and its words; "" when it can make all. To be asked before `make_wire`, whose failures
-    are then ours."""
+    """The kinds that this kernel cannot make, and its message; "" when it can make all. To be called before
+    `make_wire`, whose failures then are our faults."""
     for kind, commands in _PROBES.items():
         for command in commands:
             result = subprocess.run(["ip", *command.split()], capture_output=True, text=True, check=False)
@@ -71,7 +71,7 @@ def missing_kinds():
 
 
 def make_wire():
-    """In the network namespace of the caller, which takes it along when it ends."""
+    """In the caller's network namespace, which removes the wire when it ends."""
     result = subprocess.run(["ip", "-batch", "-"], input=_COMMANDS, capture_output=True, text=True, check=False)
     if result.returncode != 0:
         raise RuntimeError(f"the wire cannot be made: {result.stderr.strip()}")

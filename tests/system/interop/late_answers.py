@@ -19,7 +19,7 @@ _UDP = 17
 
 
 def _frames(capture):
-    """The frames of a pcapng file, as far as it is complete."""
+    """The complete frames of a pcapng file."""
     data, at = capture.read_bytes(), 0
     while at + 12 <= len(data):
         kind, size = struct.unpack_from("<II", data, at)
@@ -32,7 +32,7 @@ def _frames(capture):
 
 
 def _acknowledged_qp(frame):
-    """The guest's queue pair that this frame of ours is an ACK for; None: it is something else."""
+    """The guest's queue pair that this frame of ours is an ACK for; None if the frame is something else."""
     ether_type = frame[12:14]
     if ether_type == b"\x08\x00" and frame[23:24] == bytes([_UDP]):
         udp = 14 + 4 * (frame[14] & 15)
@@ -55,7 +55,7 @@ def last_answers(capture):
 
 
 def deliver(frames):
-    """Puts them on the wire as if they had been late."""
+    """Puts them on the wire as if they had been delayed."""
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as wire:
         wire.bind((lab.OUR_INTERFACE, 0))
         for frame in frames:

@@ -7,13 +7,13 @@ import threading
 import lab
 
 PRIORITY = 3
-LONG_S, BETWEEN_S, REPEAT_S = 0.02, 0.03, 0.002  # far from the 200 ms after which a pause is taken for stuck
+LONG_S, BETWEEN_S, REPEAT_S = 0.02, 0.03, 0.002  # far from the 200 ms after which a pause counts as stuck
 _PAUSE = (bytes.fromhex("0180c2000001") + bytes.fromhex(lab.CONTROL_MAC.replace(":", "")) +
           struct.pack(">HHH8H", 0x8808, 0x0101, 1 << PRIORITY, *(65535 if i == PRIORITY else 0 for i in range(8))))
 
 
 class Pauses:
-    """From entering to leaving. Each pause is prolonged until it runs out by itself."""
+    """Pauses between entering and leaving. Each pause is prolonged and then runs out by itself."""
 
     def __enter__(self):
         self._stop = threading.Event()

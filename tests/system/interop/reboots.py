@@ -8,8 +8,8 @@ from typing import Callable
 from rows import Row
 from run_row import Failure, attempt_on, lint, run_row
 
-# The programs set timeout 14 (67 ms) and retry_cnt 7: eight waits, each allowed to be four times as long, and the
-# time that a program takes to clean up.
+# The programs set timeout 14 (67 ms) and retry_cnt 7: eight waits, each allowed to be four times as long, and the time
+# that a program takes to clean up.
 RETRY_BUDGET_S = 4 * 8 * 0.0671 + 3
 RETRY_EXCEEDED = ("status 12", "status transport retry counter exceeded (12)", "transport retry counter exceeded")
 ENDLESS = ("-F", "-D", "60")
@@ -37,7 +37,7 @@ def _expect_retry_exceeded(program, begun):
 
 
 def _again(bench, name):
-    """With a peer that is new, everything is as at first."""
+    """With a new peer, everything works as at first."""
     run_row(Row(name=f"{name}.again", program="ibv_rc_pingpong", options=("-c", "-n", "100"), we_are="client",
                 pingpong_bytes=2 * 4096 * 100), bench)
 
@@ -76,7 +76,7 @@ def _peer_loses_power(we_are, program, *options):
 
 
 def _we_are_killed(we_are, program, *options):
-    """rxe takes the retry_cnt of 7 for endless: it goes on sending to a queue pair that nobody has, while the next
+    """rxe treats a retry_cnt of 7 as endless: it goes on sending to a queue pair that no longer exists, while the next
     pair of programs works beside it."""
 
     def body(bench, name):
@@ -91,8 +91,8 @@ def _we_are_killed(we_are, program, *options):
     return body
 
 
-# Programs that always have something outstanding: who only waits for the peer's next message cannot know that it is
-# gone.
+# Programs that always have a request outstanding: one that only waits for the peer's next message cannot notice that
+# the peer is gone.
 SCENARIOS = (
     Scenario("peer_loses_power.write_bw.client", _peer_loses_power("client", "ib_write_bw", *ENDLESS)),
     Scenario("peer_loses_power.read_bw.client", _peer_loses_power("client", "ib_read_bw", *ENDLESS)),

@@ -16,14 +16,14 @@ class Row:
     options: tuple             # for both ends
     we_are: str                # "client" or "server"
     gid: str = "ipv4"          # key of lab.GIDS
-    sizes: tuple = ()          # result lines of perftest that must be there
-    pingpong_bytes: int = 0    # what a pingpong says it exchanged
-    says: str = ""             # what another program's client says when all was well
-    loss_in: str = ""          # which packets that rxe is sent are lost, as nftables says it; "": none
-    loss_out: str = ""         # and which of those that it sends
-    run: tuple = ()            # more options of `uroce run`, of which rxe must notice nothing: strangers.py judges
-    marked: int = 0            # percent of what rxe sends that arrives marked (ECN), as behind a congested switch
-    paused: bool = False       # our port is told to pause (PFC), again and again
+    sizes: tuple = ()          # result lines of perftest that are required
+    pingpong_bytes: int = 0    # what a pingpong must say it exchanged
+    says: str = ""             # what another program's client says on success
+    loss_in: str = ""          # which packets to rxe are lost, in nftables' words; "": none
+    loss_out: str = ""         # and which of the packets from rxe
+    run: tuple = ()            # more options of `uroce run`, which rxe must not notice: strangers.py judges
+    marked: int = 0            # percent of rxe's packets that arrive marked (ECN), as behind a congested switch
+    paused: bool = False       # our port is paused (PFC), again and again
     timeout_s: int = 30
     short: bool = False        # in the set that every ./check runs
 
@@ -64,7 +64,7 @@ def _data(title, mtu, rounds, **more):
 
 
 def _datas():
-    """Our own program, which looks at every byte of WRITE, READ, SEND and atomics."""
+    """Our own program, which checks every byte of WRITE, READ, SEND and atomics."""
     for mtu in (256, 512, 1024, 2048, 4096):
         yield _data(f"_mtu{mtu}", mtu, 2, short=mtu == 1024)
     yield _data("_ipv6", 4096, 2, gid="ipv6")
@@ -110,12 +110,12 @@ ACK_UDP_BYTES = 8 + 12 + 4 + 4  # UDP, BTH, AETH, iCRC
 
 
 def _some(percent):
-    """By chance; every row has packets enough that some are lost, surely."""
+    """At random; every row has enough packets that some are certainly lost."""
     return f"numgen random mod 1000 < {10 * percent}"
 
 
-# What is lost must be sent again: reliable connections only. The programs ask for seven retries of 67 ms.
-# In and out, percent of the data.
+# Lost packets must be sent again: reliable connections only. The programs ask for seven retries of 67 ms.
+# In and out, percent of the data packets.
 _LOSSES = {"loss_in": (2, 0), "loss_out": (0, 2), "loss_both": (2, 2), "loss_heavy": (6, 6)}
 
 
@@ -127,14 +127,14 @@ def _lossy_pingpongs(title, percents):
 
 
 def _pingpongs_without_acks():
-    """Of our acknowledgements, and nothing else, most are lost: nearly always the last one too."""
+    """Most of our acknowledgements are lost, and nothing else: nearly always the last one too."""
     loss = {"loss_in": f"udp length {ACK_UDP_BYTES} {_some(75)}"}
     for kind in ("rc", "srq"):
         yield _pingpong(kind, "_loss_of_acks", "-c", "-m", "1024", iterations=8, timeout_s=60, **loss)
 
 
 def _lossy_perftests(title, percents, we_are):
-    """Data go one way, and acknowledgements or READ requests, which are few, the other: of those, more are lost."""
+    """Data goes one way, and acknowledgements or READ requests, which are few, the other: of those, more are lost."""
     for operation in ("write", "read", "send", "atomic"):
         data_way = "loss_in" if (we_are == "client") == (operation != "read") else "loss_out"
         loss = {}
@@ -150,12 +150,12 @@ def _lossy_perftests(title, percents, we_are):
 # Pingpongs over IPv6, where the signature is the flow label; the others over IPv4, where it is the identification.
 _AUTO = ("--loss-recovery", "auto")
 _DCQCN = ("--cc", "dcqcn", *_AUTO)
-_SWIFT = ("--cc", "swift", "--cc-param", "swift_target=20000", *_AUTO)  # us: an emulated machine is slow
+_SWIFT = ("--cc", "swift", "--cc-param", "swift_target=20000", *_AUTO)  # for our side: an emulated machine is slow
 _LOSSLESS = ("--pfc", "3", "--tclass", "96")
 
 
 def _our_extras(we_are):
-    """What only our own peers, switches and neighbours understand, or what a stranger has to know nothing of."""
+    """Features that only our own peers, switches and neighbours understand, or that a foreign peer must not notice."""
     yield _pingpong("rc", "_auto", "-c", "-m", "1024", gid="ipv6", run=_AUTO)
     yield _perftest("write_bw", "_auto", "-m", "1024", run=_AUTO)
     for kind, run in (("write", _AUTO), ("read", _AUTO), ("send", _SWIFT)):
@@ -163,18 +163,18 @@ def _our_extras(we_are):
                   if row["name"].startswith(kind))
         title = "_auto" if run == _AUTO else "_swift"
         yield {**row, "name": f"{kind}_bw{title}_loss", "run": run, "short": False}
-    # Marks matter to who receives data, and are answered with CNPs. Of READs few are outstanding: what is lost on a
-    # busy machine is asked for again with all behind it, and rxe answers all of it.
+    # Marks matter at the receiver of data, which answers them with CNPs. Few READs are outstanding: one that is lost on
+    # a busy machine is asked for again with everything behind it, and rxe answers all of it.
     what, few = ("read_bw", ("-o", "16")) if we_are == "client" else ("write_bw", ())
     yield {**_perftest(what, "_dcqcn_marked", "-m", "1024", "-s", "16384", *few, iterations=200, run=_DCQCN, marked=20),
            "sizes": (16384,)}
-    # Pauses matter to who sends.
+    # Pauses matter at the sender of data.
     yield _perftest("write_bw" if we_are == "client" else "read_bw", "_paused", "-m", "1024", iterations=300,
                     run=_LOSSLESS, paused=True)
 
 
 def all_rows():
-    """Each of them with us as client and as server."""
+    """Each row with us as client and as server."""
     for we_are in ("client", "server"):
         rows = [*_pingpongs(), *_datas(), *_perftests(), *_pingpongs_without_acks()]
         for title, percents in _LOSSES.items():

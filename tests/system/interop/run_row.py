@@ -18,9 +18,9 @@ from telemetry import Counters
 
 LISTEN_TIMEOUT_S = 20
 AFTER_FAILURE_S = 3
-AFTER_FAREWELL_S = 1.5  # what a retransmission after the end would have needed, many times over
-RETRY_EXCEEDED = "Failed status transport retry counter exceeded (12)"  # as a pingpong says it
-_tcp_ports = itertools.count(18500)  # a new one for each run: none waits for an old connection to be forgotten
+AFTER_FAREWELL_S = 1.5  # many times longer than a retransmission after the end would take
+RETRY_EXCEEDED = "Failed status transport retry counter exceeded (12)"  # as a pingpong prints it
+_tcp_ports = itertools.count(18500)  # a new one for each run, so that no run waits until an old connection is forgotten
 
 
 class Failure(Exception):
@@ -35,14 +35,14 @@ class Bench:
     lint: pathlib.Path
     children: object
     guest: object
-    programs: dict  # name -> path on this machine, of those that are not installed
+    programs: dict  # name -> path on this machine, for those that are not installed
     captures: pathlib.Path
-    keep: bool  # captures of what passed, too
-    stuck_cards: int = 0  # rows that were repeated because the guest's card sent nothing any more
+    keep: bool  # also the captures of rows that passed
+    stuck_cards: int = 0  # rows that were repeated because the guest's card had stopped sending
 
 
 class Attempt:
-    """The two ends of one row, what they printed, our counters and our capture."""
+    """The two ends of one row, their output, our counters and our capture."""
 
     def __init__(self, bench, name, run=(), port=lab.OUR_PORT, runtime="", logs=False, addresses=lab.OUR_ADDRESSES):
         self.bench = bench
@@ -51,9 +51,9 @@ class Attempt:
         self.our_port = port
         self.our_addresses = addresses
         self.environment = {"UROCE_RUNTIME_DIR": runtime} if runtime else {}
-        self.log = bench.captures / f"{name}.log"  # what our side logs, when that is to be judged
+        self.log = bench.captures / f"{name}.log"  # our side's log, when it is to be judged
         self.capture = bench.captures / f"{name}.pcapng"
-        if self.capture.exists():  # of the first try, which failed
+        if self.capture.exists():  # from the first try, which failed
             self.capture = self.capture.with_suffix(".again.pcapng")
         self.port = next(_tcp_ports)
         self.counters = Counters()
@@ -92,7 +92,7 @@ class Attempt:
         return ours, self.start_theirs("client (rxe)", [*their_words, lab.HOST_IPV4])
 
     def logged(self):
-        """What our side wrote to its log and its standard error, if that is kept."""
+        """Our side's log and standard error, if they are kept."""
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def stop(self):
@@ -113,15 +113,15 @@ class Attempt:
 
 
 def wait_for_both(attempt, timeout_s, late=None):
-    """When one has failed, the other has little time left: it would wait for ever. `late` is called every now and then
-    when ours has ended well, and theirs runs on."""
+    """When one has failed, the other gets little time: it would wait for ever. `late` is called every now and then when
+    ours has ended well and theirs still runs."""
     deadline = time.monotonic() + timeout_s
     next_late = None
     while running := [program for program in attempt.programs if not program.wait(0.02)]:
         failed = [program for program in attempt.programs if program.exit_code not in (None, 0)]
         if failed:
             if running[0].wait(AFTER_FAILURE_S):
-                return  # both have ended, and it is judged how
+                return  # both have ended; their results are judged later
             raise Failure(f"the {failed[0].name} ended with {failed[0].exit_code}, the other still runs")
         now = time.monotonic()
         if late is not None and attempt.ours.exit_code == 0:
@@ -134,8 +134,8 @@ def wait_for_both(attempt, timeout_s, late=None):
 
 
 class LateAnswers:
-    """A pingpong of ours that has received and validated everything is gone, with the acknowledgement that rxe still
-    asks for: the wire delivers it again, until it is not lost."""
+    """One of our pingpongs that has received and checked everything has ended, and cannot repeat the acknowledgement
+    that rxe still asks for: so the wire delivers it again until it is not lost."""
 
     def __init__(self, attempt):
         self._attempt = attempt
@@ -152,11 +152,11 @@ def _judge_result(row, text):
         return [] if row.says in text else [f'the client did not say "{row.says}"']
     if row.pingpong_bytes:
         return check_pingpong(text, row.pingpong_bytes)
-    if row.we_are == "server":  # the client's clock is an emulated one: its figures may be anything
+    if row.we_are == "server":  # the client's clock is an emulated one, so its figures are meaningless
         return check_sizes([size for size, _, _ in result_rows(text)], row.sizes)
     if row.program.endswith("_lat"):
         return check_latency(text, row.sizes)
-    found = result_rows(text)  # MB/s of a few small messages are rounded to 0, messages/s are not
+    found = result_rows(text)  # the MB/s of a few small messages are rounded to 0, messages/s are not
     return check_sizes([size for size, _, _ in found], row.sizes) + [
         f"nothing moved at {size} bytes" for size, _, numbers in found if len(numbers) < 3 or numbers[2] <= 0]
 
@@ -169,8 +169,8 @@ def judge_row(row, ours, theirs):
 
 
 def _lost_the_last_word(row, ours, theirs):
-    """A pingpong ends without a farewell. When the last acknowledgement is lost on its way to us, rxe's program has
-    everything, says so and is gone: nobody is left to answer our retransmissions."""
+    """A pingpong ends without a closing handshake. When the last acknowledgement to us is lost, rxe's program has
+    everything, says so and ends: nothing answers our retransmissions any more."""
     if not (row.pingpong_bytes and row.loss_out):
         return False
     return (theirs.exit_code == 0 and not check_pingpong(theirs.output(), row.pingpong_bytes) and
@@ -188,7 +188,7 @@ def _judge_extras(row, attempt):
 
 
 def lint(bench, capture, ignore=""):
-    """What uroce-lint finds wrong in the capture. `ignore`: rules that this capture need not keep."""
+    """What uroce-lint finds wrong in the capture. `ignore`: rules that this capture may break."""
     result = subprocess.run([bench.lint, *(["--ignore", ignore] if ignore else []), capture], capture_output=True, text=True, check=False, timeout=120)
     if result.returncode == 0:
         return []
@@ -197,13 +197,13 @@ def lint(bench, capture, ignore=""):
 
 @contextlib.contextmanager
 def attempt_on(bench, name, run=(), **where):
-    """An attempt whose outputs are printed, and whose capture is kept, when it fails. `run`: for uroce run. `where`: our
-    side's port and directory, if they are not the lab's; `logs`: whether what it logs is kept."""
+    """An attempt that prints its outputs and keeps its capture when it fails. `run`: options of uroce run. `where`: our
+    side's port and directory, if not the lab's; `logs`: whether its log is kept."""
     attempt = Attempt(bench, name, run, **where)
     try:
         yield attempt
     except (Failure, GuestTrouble):
-        report = attempt.report()  # before its programs are ended: they shall be seen as they were
+        report = attempt.report()  # before its programs are ended, to show the state they were in
         attempt.stop()
         print(report)
         raise

@@ -11,10 +11,10 @@ import subprocess
 
 import lab
 
-RC_OPCODES = range(0x00, 0x15)  # SEND first to fetch and add
+RC_OPCODES = range(0x00, 0x15)  # from SEND FIRST to FETCH ADD
 CNP = 0x81
 ECT_0, CE = 2, 3
-PAUSE_QUANTUM_NS = 512e9 / 10e9  # veth says that it has 10 Gbit/s
+PAUSE_QUANTUM_NS = 512e9 / 10e9  # veth reports 10 Gbit/s
 SELECTIVE = ("tx_sack", "rx_sack", "selective_retransmits", "tail_loss_probes", "response_gaps_asked",
              "rx_out_of_order_held")
 GO_BACK_N = ("retransmits", "out_of_sequence", "duplicate_request", "rx_drop_early_response")
@@ -23,7 +23,7 @@ _MASK = 2**64 - 1
 
 @dataclasses.dataclass(frozen=True)
 class Frame:
-    """What a frame does not have is None."""
+    """A field that the frame does not have is None."""
     received: bool
     time_ns: int
     destination: str
@@ -66,7 +66,7 @@ def _mix(value):
 
 
 def _signed(frame, source):
-    """Has it the signature of doc/adr/0015, of what QP `source` sends?"""
+    """Does it have the signature of doc/adr/0015, for QP `source`?"""
     key = _mix(1 << 48 | source << 24 | frame.qp) | 1
     if frame.label is not None:
         return frame.label == (key >> 44 or 1)
@@ -74,7 +74,8 @@ def _signed(frame, source):
 
 
 def _judge_signatures(row, sent, received):
-    """The identification and the flow label are ours to choose, so strangers may see them. Of one QP at each end."""
+    """We choose the identification and the flow label freely, so foreign peers may see the signatures. For one QP at
+    each end."""
     ours = {frame.qp for frame in received}
     theirs = {frame.qp for frame in sent}
     if len(ours) != 1 or len(theirs) != 1:
@@ -82,7 +83,7 @@ def _judge_signatures(row, sent, received):
     signed = sum(_signed(frame, *ours) for frame in sent)
     wanted = len(sent) if "--loss-recovery" in row.run else 0
     problems = []
-    # Without signatures one in 65536 looks like one.
+    # Without signatures, one frame in 65536 matches by chance.
     if abs(signed - wanted) > (0 if wanted else 2):
         problems.append(f"{signed} of {len(sent)} packets that we sent are signed, not {wanted}")
     if any(_signed(a, *theirs) and _signed(b, *theirs) and _signed(c, *theirs)
@@ -103,7 +104,7 @@ def _judge_congestion(row, sent, received, counted):
 
 
 def _judge_pauses(frames, counted):
-    """Pauses reach us, nothing in their priority leaves in between, and everything goes on afterwards."""
+    """Pauses reach us, nothing in their priority is sent meanwhile, and everything continues afterwards."""
     until, last, pauses, in_pause, afterwards = None, None, 0, 0, 0
     for frame in frames:
         if until is not None and frame.time_ns >= until:
@@ -122,13 +123,13 @@ def _judge_pauses(frames, counted):
 
 
 def counted_by(text):
-    """What an endpoint says in the end, by UROCE_LOG=info."""
+    """What an endpoint reports at its end, with UROCE_LOG=info."""
     words = [pair.split() for line in re.findall(r"counted: (.*)", text) for pair in line.split(", ")]
     return collections.Counter({name: int(value) for name, value in words if name != "nothing"})
 
 
 def judge(row, capture, output):
-    """What is wrong, in words, with what went over the wire in a row with `run` options."""
+    """What is wrong, in words, with the frames of a row with `run` options."""
     frames = list(read_capture(capture))
     counted = counted_by(output)
     sent = [frame for frame in frames if not frame.received and frame.rc]

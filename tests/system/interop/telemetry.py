@@ -5,12 +5,12 @@ import pathlib
 import socket
 import threading
 
-NOTES = pathlib.Path("/run/uroce")  # a file endpoint.PID for each endpoint names its socket
+NOTES = pathlib.Path("/run/uroce")  # a file endpoint.PID of each endpoint names its socket
 PERIOD_S = 0.2
 
 
 class Counters:
-    """Asks every now and then until it is told to stop."""
+    """Reads them every now and then until it is stopped."""
 
     def __init__(self):
         self.last = {}
@@ -28,7 +28,7 @@ class Counters:
                 try:
                     self._listen(note.read_text().strip())
                 except (OSError, ValueError):
-                    continue  # not there yet, or no longer
+                    continue  # not there yet, or already gone
 
     def _listen(self, path):
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:

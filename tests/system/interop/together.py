@@ -8,7 +8,7 @@ from reboots import Scenario
 from rows import Row
 from run_row import Failure, attempt_on, judge_row, lint, wait_for_both
 
-# Each of them looks at what it receives, or says what it measured.
+# Each of them checks what it receives, or prints what it measured.
 ROWS = (
     Row("data", "verbs_data", ("-m", "1024", "-n", "2"), "client", says="verified ", timeout_s=60),
     Row("pingpong", "ibv_rc_pingpong", ("-c", "-n", "200"), "server", pingpong_bytes=2 * 4096 * 200),
@@ -32,7 +32,7 @@ def _uplink(bench):
 
 
 def _together(bench, name):
-    """All are started before any is waited for, so that what is for one must not come to another."""
+    """All are started before any is waited for: packets of one must not reach another."""
     problems = []
     with contextlib.ExitStack() as stack:
         runtime = stack.enter_context(_uplink(bench))

@@ -22,7 +22,7 @@ def run(*words, **more):
 
 
 class Prefix:
-    """What `meson install` leaves."""
+    """The folder that `meson install` filled."""
 
     def __init__(self, build, folder):
         run("meson", "install", "-C", build, "--no-rebuild", "--destdir", folder)
@@ -32,7 +32,7 @@ class Prefix:
         self.include = self.prefix / "include"
 
     def flags(self, what):
-        """As the prefix is elsewhere than it was configured, it is said anew."""
+        """The prefix is not where it was configured, so the path is given anew."""
         environment = {**os.environ, "PKG_CONFIG_PATH": str(self.pc.parent)}
         return run("pkg-config", f"--define-variable=prefix={self.prefix}", what, "uroce", env=environment).split()
 
@@ -42,7 +42,7 @@ def dpdk(what):
 
 
 def check_headers(prefix, scratch):
-    """Each is complete in itself, and takes nothing from beyond the installed folder."""
+    """Each header is complete in itself, and includes nothing from outside the installed folder."""
     names = sorted(path.name for path in (prefix.include / "uroce").glob("*.h"))
     assert "engine.h" in names and "endpoint.h" in names, names
     for name in names:
@@ -56,7 +56,7 @@ def check_headers(prefix, scratch):
 
 
 def check_symbols(library):
-    """Nothing leaves the shared object but what the headers declare, under the version that its name says."""
+    """The shared object exports only what the headers declare, with the version that its name says."""
     assert re.search(r"SONAME.*\[liburoce\.so\.0\.1\]", run("readelf", "-d", library))
     lines = run("nm", "-DC", "--defined-only", library).splitlines()
     names = [line.split(maxsplit=2)[2] for line in lines]
@@ -88,7 +88,8 @@ def run_application(program, scratch, environment):
                                       env={**environment, "RUNTIME_DIRECTORY": str(scratch)}))
     server, client = sides
     try:
-        # The client goes when its standard input ends; the server, which may still be in the middle of a burst, before it.
+        # The client, which ends with its standard input, ends before the server, which may still be in the middle of a
+        # burst.
         outputs = [server.communicate(timeout=120), client.communicate(timeout=60)]
     finally:
         for side in sides:
@@ -99,7 +100,7 @@ def run_application(program, scratch, environment):
 
 
 def build_examples(prefix, scratch):
-    """As a user would, who has nothing but the prefix."""
+    """As a user would who has only the installed prefix."""
     folder = pathlib.Path(__file__).resolve().parents[3] / "apps/examples/library"
     names = sorted(path.stem for path in folder.glob("*.cc"))
     assert len(names) >= 6, names
@@ -121,7 +122,7 @@ def main():
         application = build(prefix, sources, scratch, "lcore_writes", [*shared, *dpdk("--libs")], dpdk("--cflags"))
         run_application(application, scratch, environment)
         build_examples(prefix, scratch)
-        # The archive: the program holds the transport itself, and needs no shared object of ours.
+        # The archive: the program contains the transport, and needs no shared object of ours.
         static = build(prefix, sources, scratch, "two_engines",
                        [prefix.lib / "liburoce.a", *dpdk("--libs"), "-lpthread"])
         assert "liburoce" not in run("readelf", "-d", static)

@@ -21,7 +21,7 @@ PATIENCE_S = 60
 
 
 class Side:
-    """A program in a place of its own: no other program of this machine is on its segment."""
+    """A program in a runtime directory of its own: no other program of this machine is on its segment."""
 
     def __init__(self, programs, scratch, name, *words):
         self.name = " ".join((str(name), *words))
@@ -47,7 +47,7 @@ class Side:
 
 
 def meet(programs, scratch, name, server_says, client_says, server_words=(), client_words=("127.0.0.1",), client=None):
-    """The client asks until somebody listens: the programs are begun at the same time."""
+    """The client retries until the server listens: both programs are started at the same time."""
     server = Side(programs, scratch, name, *server_words)
     try:
         for _ in range(200):
@@ -75,7 +75,8 @@ def groups(programs, scratch):
 
 
 def application(programs, scratch, build):
-    """A DPDK application on a port of the segment, with another one, and with a program that has no EAL."""
+    """A DPDK application on a port of the segment, with another such application, and with a program that has no
+    EAL."""
     plugin = build / "pmd/shmlan/librte_net_shmlan.so"
     if not plugin.exists():
         print("skipped: dpdk_message: net_shmlan was not built, as DPDK's driver headers are missing")
@@ -93,7 +94,7 @@ def application(programs, scratch, build):
 
 
 def with_verbs(programs, scratch, build):
-    """A program of librdmacm, which sends three lines and waits for an answer to each. Here it gets none."""
+    """A librdmacm program that sends three lines and waits for an answer to each. Here it gets none."""
     theirs = build / "apps/examples/example_endpoints"
     if not theirs.exists():
         print("skipped: a verbs program as the peer: it was not built, as librdmacm's headers are missing")
@@ -117,7 +118,7 @@ def refusals(programs, scratch):
 
 
 def shown_code(root):
-    """Each block of C++ in README.md and doc/api.md that names an example stands in it, line by line."""
+    """Each C++ block in README.md and doc/api.md that names an example is contained in it, line by line."""
     shown = 0
     for page in ("README.md", "doc/api.md"):
         for name, block in re.findall(r"\(\S*?apps/examples/library/(\w+\.cc)\)[^`]*```cpp\n(.*?)```", (root / page).read_text(), re.DOTALL):

@@ -22,13 +22,13 @@ CABLE = "pci-test"
 INTERRUPTS = 50
 PROGRAM_TIMEOUT_S = 60
 UIO, VFIO = "uio_pci_generic", "vfio-pci"
-# QEMU's proxy device passes by the IOMMU: addresses have to be physical.
+# QEMU's proxy device bypasses the IOMMU: addresses must be physical.
 PHYSICAL = "--iova-mode=pa"
 
 
 class CardMachine(machine.Machine):
-    """Its memory is a file that the card maps. Its IOMMU is there for vfio-pci. It is AMD's: with Intel's, QEMU's proxy device
-    has crashed now and then."""
+    """Its memory is a file that the card maps. Its IOMMU is there for vfio-pci. It is AMD's: with Intel's, QEMU's proxy
+    device has crashed now and then."""
 
     def __init__(self, children, kernel, archive, work, mqnic_card):
         super().__init__(children, kernel, archive, work, ["-M", "q35,memory-backend=ram", "-device", "amd-iommu,intremap=off"],
@@ -48,7 +48,7 @@ class CardMachine(machine.Machine):
         return self.proxy.argument_fd, self.proxy.qtest_fd
 
     def report(self):
-        """What the model has seen so far."""
+        """What the model has recorded so far."""
         before = self._card.output().count("bad_register_writes")
         self._card.signal(signal.SIGUSR1)
         deadline = time.monotonic() + 5
@@ -72,8 +72,8 @@ class CardMachine(machine.Machine):
 
 
 def bind(bench, driver):
-    """This IOMMU does not translate interrupts, as the messages of the proxy pass by it; vfio wants to be told that this is all
-    right."""
+    """This IOMMU does not remap interrupts, since the proxy's messages bypass it; vfio must be told that this is
+    acceptable."""
     bench.machine.run(f"echo 1 >/sys/module/vfio_iommu_type1/parameters/allow_unsafe_interrupts; bind {driver} {ADDRESS}")
 
 
@@ -89,7 +89,7 @@ def pingpong(bench, size="8192", driver=UIO):
 
 
 def devbind(bench):
-    """The kernel finds it by its ids, sizes its BAR, and gives it to a driver."""
+    """The kernel finds the card by its ids, sizes its BAR, and gives it to a driver."""
     machine.devbind(bench.machine, UIO, [ADDRESS])
     size = bench.machine.run(f"read first last flags </sys/bus/pci/devices/{ADDRESS}/resource; echo $((last - first + 1))")
     if int(size) != 16 << 20:
@@ -97,7 +97,7 @@ def devbind(bench):
 
 
 def pci_express(bench):
-    """What the kernel and lspci read from the capability is the same, and what the kernel has set is kept."""
+    """The kernel and lspci read the same from the capability, and what the kernel sets is kept."""
     kernel = bench.machine.run(f"cd /sys/bus/pci/devices/{ADDRESS}; cat current_link_speed current_link_width max_link_speed max_link_width")
     if kernel.split("\n")[:4] != ["8.0 GT/s PCIe", "16", "8.0 GT/s PCIe", "16"]:
         raise Failure(f"the kernel's link: {kernel}")
@@ -115,7 +115,7 @@ def vfio_bytes_both_ways(bench):
 
 @contextlib.contextmanager
 def echo(bench):
-    """A program here that sends back what comes through the cable."""
+    """A program on this machine that sends back what arrives through the cable."""
     plugin = TrustedPlugin(bench.uroce.parent.parent / "pmd/ethdev/librte_net_mqnic.so")
     child = bench.children.start("echo (here)", [
         "dpdk-testpmd", "--no-huge", "-m", "128", "--no-pci", "--no-telemetry", "--no-shconf", "-d", plugin.path,
@@ -131,7 +131,7 @@ def echo(bench):
 
 
 def rx_interrupts(bench):
-    """MSI-X through vfio-pci: each frame makes its interrupt, which the bus has carried."""
+    """MSI-X through vfio-pci: each frame causes an interrupt, delivered over the bus."""
     bind(bench, VFIO)
     sent = bench.machine.proxy.vectors.sent
     with echo(bench) as child:
@@ -158,14 +158,16 @@ def connections(bench):
 
 
 def killed_in_the_middle(bench):
-    """Queues are left enabled, with addresses of memory that others have by then; the next program's probe ends that."""
+    """A killed program leaves queues enabled, with addresses of memory that now belongs to others; the next program's
+    probe disables them."""
     with pair(bench, "ib_write_bw", ["-x", "1", "-F", "-D", "60"]) as ends:
         ends.wait_for_traffic(bench.machine.frames_sent, 500, PROGRAM_TIMEOUT_S)
     pingpong(bench)
 
 
 def pulled_out(bench):
-    """All-ones is a card that is gone: what runs ends with an error and says so, and what comes later is refused."""
+    """All-ones means that the card is gone: a running program ends with an error and says so, and a later one is
+    refused."""
     with pair(bench, "ib_write_bw", ["-x", "1", "-F", "-D", "60"]) as ends:
         ends.wait_for_traffic(bench.machine.frames_sent, 500, PROGRAM_TIMEOUT_S)
         bench.machine.proxy.pulled_out = True
@@ -193,7 +195,7 @@ def vfio_testpmd(bench):
 
 
 def testpmd_over(bench, driver, *options):
-    """Debian's own program with the driver as a plugin: the second port has a plug that sends back what it is sent."""
+    """Debian's testpmd with the driver as a plugin: the second port has a plug that sends back what it gets."""
     bind(bench, driver)
     with Testpmd(bench.machine, ADDRESS, *options) as prompt:
         prompt("set portlist 1")
@@ -224,7 +226,7 @@ def vfio_long_frames(bench):
 
 
 def healthy(bench):
-    """Neither the proxy nor the model saw what must not be."""
+    """Neither the proxy nor the model saw anything forbidden."""
     if bench.machine.proxy.trouble is not None:
         raise Failure(f"the proxy ended: {bench.machine.proxy.trouble!r}")
     report = bench.machine.report()

@@ -20,12 +20,12 @@ PROGRAMS = ("ip", "ibv_devinfo", "ibv_rc_pingpong", "ib_write_bw", "ib_send_lat"
 MODULES = ("virtio_pci", "virtio_net", "uio_pci_generic", "vfio-pci", "vfio_iommu_type1")
 PYTHON = "/usr/bin/python3"
 PYTHON_PACKAGES = ("collections", "encodings", "importlib", "re")
-HUGEPAGES = 80  # of 2 MiB: one program's 64 MiB, and what another one leaves behind for a moment
+HUGEPAGES = 80  # of 2 MiB: one program's 64 MiB, and what another one has not yet released
 MEMORY_MIB = 768
 
 
 def recipe(build):
-    """`build`: the build directory. The same guest for all steps."""
+    """`build`: the build directory. All steps use the same guest."""
     files = {"bin/uroce": build / "apps" / "uroce", "lib/liburoce_verbs.so": build / "verbs_shim" / "liburoce_verbs.so",
              "lib/librte_net_mqnic.so": build / "pmd" / "ethdev" / "librte_net_mqnic.so", "bin/bind": HERE / "bind.sh",
              "bin/rx_interrupts": build / "tests/system/pci/rx_interrupts"}
@@ -36,7 +36,7 @@ def recipe(build):
 
 
 def python():
-    """The distribution's Python, for dpdk-devbind.py: as it was compiled at its installation, which saves seconds."""
+    """The distribution's Python, for dpdk-devbind.py: as byte-compiled at its installation, which saves seconds."""
     library = pathlib.Path(subprocess.run([PYTHON, "-c", "import os; print(os.path.dirname(os.__file__))"], text=True,
                                           capture_output=True, check=True).stdout.strip())
     files = {PYTHON[1:]: pathlib.Path(PYTHON).resolve()}
@@ -64,7 +64,7 @@ def testpmd():
 
 
 def make_wires(taps):
-    """In the network namespace of the caller, which takes them along when it ends."""
+    """In the caller's network namespace, which removes the wires when it ends."""
     commands = "link set lo up\n"
     for tap in ("control0", *taps):
         commands += (f"tuntap add {tap} mode tap\nlink set {tap} mtu {lab.MTU} txqueuelen 10000 addrgenmode none\n"
@@ -77,14 +77,14 @@ def make_wires(taps):
 
 
 def devbind(machine, driver, addresses):
-    """By DPDK's own tool; what the kernel says then."""
+    """By DPDK's own tool; returns the kernel's messages."""
     machine.run(f"dpdk-devbind.py -b {driver} {' '.join(addresses)}", timeout_s=90)
     for address in addresses:
         machine.run(f"[ -e /sys/bus/pci/drivers/{driver}/{address} ]")
 
 
 class Machine(guest.Guest):
-    """`arguments` are QEMU's, `settings` go to the guest's kernel."""
+    """`arguments` are QEMU's, `settings` are for the guest's kernel."""
 
     def __init__(self, children, kernel, archive, work, arguments, settings=""):
         super().__init__(children, kernel, archive, work / "console.txt")

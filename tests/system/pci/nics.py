@@ -13,7 +13,7 @@ from outputs import check_pingpong, check_sizes, rows
 from traffic import Failure, Pair
 
 MACHINE = ["-M", "q35", "-device", "intel-iommu"]
-# iommu=pt: what the kernel itself drives, and what is bound to uio_pci_generic, has physical addresses.
+# iommu=pt: cards driven by the kernel, or bound to uio_pci_generic, use physical addresses.
 SETTINGS = "intel_iommu=on iommu=pt"
 UIO, VFIO = "uio_pci_generic", "vfio-pci"
 PROGRAM_TIMEOUT_S = 40
@@ -27,7 +27,8 @@ class Card:
     options: str = ""
     in_pieces: bool = False  # long frames arrive in several buffers
     driver: str = "e1000"
-    # What testpmd can ask it for beside long frames; and whether the checksum of IPv4 headers that it sends is among it.
+    # What testpmd can request from it besides long frames; and whether that includes the IPv4 header checksum of sent
+    # frames.
     offloads: tuple = ()
     ip_checksum: bool = True
     buffers: int = 2176  # of testpmd's
@@ -37,7 +38,7 @@ class Card:
         return f"0000:00:{self.slot:02x}.0"
 
     def received(self):
-        """Bytes that came from it to its TAP."""
+        """Bytes that the TAP received from the card."""
         table = pathlib.Path("/proc/net/dev").read_text()
         return int(re.search(rf"^ *{self.name}: *(\d+)", table, re.MULTILINE)[1])
 
@@ -49,10 +50,10 @@ class Card:
 
 SENDING = (offloads.vlan_tags, offloads.sent_checksums)
 CARDS = (
-    # Its buffers have sizes of powers of two, so 4096 bytes of payload need two.
+    # Its buffers' sizes are powers of two, so 4096 bytes of payload need two buffers.
     Card("e1000", 5, "e1000", in_pieces=True, offloads=SENDING),
     Card("e1000e", 6, "e1000e", in_pieces=True, offloads=(*SENDING, offloads.received_checksums)),
-    # A frame in several of its buffers is lost in it.
+    # It loses a frame that spans several of its buffers.
     Card("vmxnet3", 7, "vmxnet3", driver="vmxnet3", offloads=SENDING, ip_checksum=False, buffers=9728),
     Card("virtio", 8, "virtio-net-pci", f",host_mtu={lab.MTU},disable-legacy=on,iommu_platform=on", driver="virtio",
          offloads=SENDING, ip_checksum=False),
@@ -82,7 +83,7 @@ def pair(bench, card, *words, **more):
 
 
 def connections_on_a_vlan(bench, card):
-    """Connection management, and READ and WRITE whose bytes rping compares, with a tag in each frame."""
+    """Connection management, and READ and WRITE with bytes that rping compares, with a tag in each frame."""
     bind(bench, card, UIO)
     with pair(bench, card, "rping", ["-V", "-S", "10000", "-C", "20"], over_cm=True, target=traffic.HOST_ON_VLAN) as ends:
         counted = ends.judge(PROGRAM_TIMEOUT_S)
@@ -91,14 +92,14 @@ def connections_on_a_vlan(bench, card):
 
 
 def bytes_behind_an_iommu(bench, card):
-    """pingpong fills its buffer and looks at what comes back."""
+    """pingpong fills its buffer and checks what comes back."""
     bind(bench, card, VFIO)
     with pair(bench, card, "ibv_rc_pingpong", ["-g", "1", "-c", "-n", "50", "-s", "30000", "-m", "4096"]) as ends:
         ends.judge(PROGRAM_TIMEOUT_S, lambda text: check_pingpong(text, 50 * 2 * 30000))
 
 
 def perftest_with_an_mtu_of_1500(bench, card):
-    """It gives up at once when it finds the port down, as ports are while two cards negotiate."""
+    """perftest gives up at once when it finds the port down, as ports are while two cards negotiate."""
     bind(bench, card, UIO)
     with pair(bench, card, "ib_send_lat", ["-x", "1", "-F", "-n", "200", "-s", "8192"],
               run=["--mtu", "1500"]) as ends:
@@ -106,7 +107,7 @@ def perftest_with_an_mtu_of_1500(bench, card):
 
 
 def link_goes_and_comes(bench, card):
-    """A transfer outlives it, and both are said."""
+    """A transfer survives it, and both changes are logged."""
     bind(bench, card, VFIO)
     with pair(bench, card, "ib_write_bw", ["-x", "1", "-F", "-D", "3"]) as ends:
         ends.wait_for_traffic(card.received, 2_000_000, PROGRAM_TIMEOUT_S)
@@ -121,7 +122,7 @@ def link_goes_and_comes(bench, card):
 
 
 def one_program_at_a_time(bench, card):
-    """uio would let two programs have a card. Who is killed leaves it to the next."""
+    """uio would let two programs have a card. A killed program leaves the card to the next one."""
     bind(bench, card, UIO)
     with pair(bench, card, "ib_write_bw", ["-x", "1", "-F", "-D", "60"]) as ends:
         ends.wait_for_traffic(card.received, 2_000_000, PROGRAM_TIMEOUT_S)
@@ -140,7 +141,7 @@ def without_hugepages(bench, card):
 
 
 def offloads_of_testpmd(bench, card):
-    """Packets of 9000 bytes in pieces, and what else DPDK's driver can ask this card for."""
+    """Packets of 9000 bytes in pieces, and the other offloads that DPDK's driver can request from this card."""
     offloads.run(bench, card, VFIO)
 
 

@@ -31,7 +31,8 @@ def ones_complement(data):
 
 
 def udp(number, size, ip_flaw=0, udp_flaw=0, vlan=None):
-    """A frame of `size` bytes without its tag: UDP over IPv4, the checksums wrong by so much."""
+    """A frame of `size` bytes, not counting its tag: UDP over IPv4, with checksums wrong by `ip_flaw` and
+    `udp_flaw`."""
     source, destination = bytes([10, 7, 0, 1]), bytes([10, 7, 0, 2])
     payload = struct.pack(">I", number) + bytes((number + i) & 0xff for i in range(size - 46))
     length = 8 + len(payload)

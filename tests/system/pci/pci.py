@@ -39,7 +39,7 @@ class Skip(Exception):
 
 
 def prepare(arguments):
-    """(kernel, initramfs), or Skip: only what the machine cannot do, never what this build lacks."""
+    """(kernel, initramfs), or Skip: only for what the machine cannot do, never for what this build lacks."""
     if os.geteuid() != 0:
         raise Skip("interfaces and namespaces need root")
     for program in ("qemu-system-x86_64", "ip"):
@@ -65,7 +65,7 @@ def run_step(name, body, bench):
         body(bench)
     except (Failure, GuestTrouble) as trouble:
         verdict = f"FAILED: {trouble}"
-        bench.machine.power_off()  # whatever it is left with: the next step gets a fresh one
+        bench.machine.power_off()  # whatever state it is in: the next step gets a fresh one
     print(f"{name:44} {time.monotonic() - begun:5.1f} s  {verdict}", flush=True)
     return verdict == "passed"
 

@@ -14,7 +14,7 @@ CORUNDUM = "mqnic"
 
 
 def drivers_inside(root):
-    """What roce/dpdk/static_dpdk takes into the verbs library."""
+    """The drivers that roce/dpdk/static_dpdk puts into the verbs library."""
     text = (root / "roce/dpdk/static_dpdk/meson.build").read_text()
     lists = re.findall(r"dpdk_static_drivers \+?= \[(.*?)\]", text, re.DOTALL)
     return {name for part in lists for name in re.findall(r"'(\w+)'", part)}

@@ -10,7 +10,7 @@ TIMEOUT_S = 40
 
 
 class Testpmd:
-    """One process. `with` it: leaving ends it with `quit`, and that has to go well, too."""
+    """One process. Leaving its `with` block ends it with `quit`, which must succeed too."""
 
     def __init__(self, machine, address, *eal, port=()):
         self._machine = machine
@@ -39,7 +39,7 @@ class Testpmd:
             self._program.stop()
 
     def __call__(self, command):
-        """Types a command; what it printed."""
+        """Types a command; returns what it printed."""
         begin = len(self._program.output())
         self._type(command)
         self._wait_for(PROMPT, begin, command)
@@ -49,7 +49,7 @@ class Testpmd:
         return text
 
     def until(self, command, pattern):
-        """Types it again and again, until what it prints has this."""
+        """Repeats the command until the output contains this."""
         deadline = time.monotonic() + TIMEOUT_S
         while not re.search(pattern, text := self(command)):
             if time.monotonic() > deadline:

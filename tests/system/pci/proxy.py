@@ -96,7 +96,7 @@ def receive(connection, size):
 
 
 class Vectors:
-    """The card's MSI-X, as a bus sees it: a vector that fires while it is masked is pending, and sent once it is not."""
+    """The card's MSI-X, as a bus sees it: a vector that fires while masked is pending, and is sent once unmasked."""
 
     def __init__(self, card):
         self._card = card
@@ -127,7 +127,7 @@ class Vectors:
                 message = f"writel {self._card.read(BAR0, entry, 8):#x} {self._card.read(BAR0, entry + 8, 4):#x}\n"
                 self._qtest.sendall(message.encode())
         with contextlib.suppress(BlockingIOError):
-            while self._qtest.recv(65536, socket.MSG_DONTWAIT):  # its answers: nothing waits for them
+            while self._qtest.recv(65536, socket.MSG_DONTWAIT):  # its answers, which are not used
                 pass
 
     def close(self):
@@ -144,9 +144,9 @@ class Proxy:
         self._qemu, self._theirs = ours, theirs
         self._card = VfioUser(card_socket)
         self.vectors = Vectors(self._card)
-        self._memory = []  # (address, size, file, offset) of the guest's
+        self._memory = []  # (address, size, file, offset) of the guest's memory
         self._mapped = False
-        self.pulled_out = False  # set it, and the card is gone: reads are all-ones
+        self.pulled_out = False  # set it, and the card is gone: reads give all-ones
         self.trouble = None
         self._thread = threading.Thread(target=self._serve, daemon=True)
 
@@ -159,7 +159,7 @@ class Proxy:
         return self.vectors.theirs.fileno()
 
     def start(self):
-        """When QEMU has been started, which has its ends now."""
+        """To be called once QEMU has started and has its ends."""
         self._theirs.close()
         self.vectors.theirs.close()
         self._thread.start()
@@ -196,7 +196,7 @@ class Proxy:
         return True
 
     def _handle(self, command, body, fds):
-        """The value for QEMU; None where it waits for none."""
+        """The value for QEMU; None where it expects none."""
         if command == SYNC_SYSMEM:
             self._take_memory(struct.unpack(f"<{2 * RANGES_MAX}Q{RANGES_MAX}q", body), fds)
             return None
@@ -233,7 +233,7 @@ class Proxy:
             if MSIX_PBA <= offset < MSIX_PBA + VECTORS // 8:
                 return self.vectors.pending >> 8 * (offset - MSIX_PBA) & ((1 << 8 * size) - 1)
             return self._card.read(BAR0, offset, size)
-        with contextlib.suppress(ServerRefuses):  # half a register: lost, as on the bus
+        with contextlib.suppress(ServerRefuses):  # half a register: ignored, as on the bus
             self._card.write(BAR0, offset, size, value)
         if MSIX_TABLE <= offset < MSIX_TABLE + VECTORS * MSIX_ENTRY:
             self.vectors.flush()
@@ -250,11 +250,11 @@ class Proxy:
         self._follow_bus_master()
 
     def _follow_bus_master(self):
-        """A card that may not be master of its bus reaches no memory."""
+        """A card without bus mastering reaches no memory."""
         wanted = bool(self._card.read(CONFIG, COMMAND, 2) & BUS_MASTER)
         if wanted and not self._mapped:
             for address, size, fd, offset in self._memory:
                 self._card.map(address, size, fd, offset)
         elif self._mapped and not wanted:
-            self._card.unmap(0, 1 << 63)  # whatever there is
+            self._card.unmap(0, 1 << 63)  # all of it
         self._mapped = wanted

@@ -34,7 +34,7 @@ def addresses(plain, on_vlan):
 
 
 def counters(text):
-    """What an endpoint counted in its life, from its log."""
+    """An endpoint's final counters, from its log."""
     lines = " ".join(re.findall(r"uroce: counted: (.*)", text))
     return {name: int(value) for name, value in re.findall(r"(\w+) (\d+)", lines)}
 
@@ -43,9 +43,9 @@ class Pair:
     """One program at both ends. Leaving the `with` ends both."""
 
     def __init__(self, bench, here, card, program, options, run=(), over_cm=False, target="", settings=""):
-        """`here`: our port on this machine; `card`: the address of the guest's on its PCI bus. `target`: what the client
-        is told of the server; without, the address at which the kernels reach each other. `settings`: the client's
-        environment, as a shell has it."""
+        """`here`: our port on this machine; `card`: the PCI address of the guest's card. `target`: the server's address
+        as the client gets it; by default, the address at which the kernels reach each other. `settings`: the client's
+        environment, in shell syntax."""
         self._bench = bench
         self._here, self._card = here, card
         self._program = program
@@ -79,7 +79,7 @@ class Pair:
                 program.stop()
 
     def wait_for_traffic(self, moved, enough, timeout_s):
-        """Until `moved()` has grown by so much: perftest says nothing before the end."""
+        """Waits until `moved()` has grown by this much: perftest prints nothing before the end."""
         deadline = time.monotonic() + timeout_s
         before = moved()
         while (now := moved()) < before + enough:
@@ -92,8 +92,8 @@ class Pair:
         return Failure(f"{what}\n{text}\n--- the guest's kernel\n{self._bench.machine.messages().rstrip()}")
 
     def judge(self, timeout_s, check=lambda text: ()):
-        """Waits for both; Failure unless both ended well and neither `check(what the client said)` nor its outputs speak of
-        trouble. Returns what the guest's endpoint counted."""
+        """Waits for both; Failure unless both ended well and neither `check(the client's output)` nor the outputs
+        report trouble. Returns the guest endpoint's counters."""
         for program in (self.client, self.server):
             if not program.wait(timeout_s if program is self.client else 5):
                 raise self.failure(f"the {program.name} still runs")
@@ -101,7 +101,7 @@ class Pair:
         problems += [f"{end.name}: {text}" for end in (self.server, self.client) for text in trouble(end.output())]
         problems += check(self.client.output())
         counted = counters(self.client.output())
-        # Both ends' payload was compared, which says nothing of frames that were damaged and sent again.
+        # The payload was compared at both ends, but that does not show frames that were damaged and sent again.
         problems += [f"the guest counted {name} {counted[name]}" for name in ("rx_drop_bad_icrc", "rx_drop_truncated")
                      if name in counted]
         if problems:

@@ -31,14 +31,14 @@ def capture_is_readable(endpoints):
         times = [float(row[0]) for row in rows]
         assert times == sorted(times), "times go back"
         assert abs(times[-1] - time.time()) < 120, f"the time of day is {time.time()}, not {times[-1]}"
-        # 8192 bytes are two packets of 4096: 100 messages each way are 200 SEND FIRST (0) and as many SEND LAST (2).
+        # 8192 bytes are two packets of 4096: 100 messages each way are 200 SEND FIRST (0) and 200 SEND LAST (2).
         opcodes = [row[1] for row in rows]
         assert opcodes.count("0") == 200 and opcodes.count("2") == 200, {o: opcodes.count(o) for o in set(opcodes)}
         assert len({row[2] for row in rows}) == 2, "both directions are marked"
 
 
 class Recording:
-    """`uroce capture` at work."""
+    """A running `uroce capture`."""
 
     def __init__(self, endpoints, *words):
         self.endpoints = endpoints
@@ -52,7 +52,7 @@ class Recording:
         return [name for name in os.listdir(self.endpoints.directory.name) if "capture." in name]
 
     def end(self):
-        """What it says when it is ended."""
+        """What it prints when it is stopped."""
         self.process.send_signal(signal.SIGINT)
         _, said = self.process.communicate(timeout=60)
         assert self.process.returncode == 0, said
@@ -60,7 +60,8 @@ class Recording:
         return said
 
     def rows(self, file=None):
-        """Of each packet its program, whether it was sent, the comment, and whether tshark finds it malformed; in the order of the file."""
+        """For each packet: its program, whether it was sent, the comment, and whether tshark finds it malformed; in the
+        file's order."""
         fields = ["frame.interface_name", "frame.packet_flags_direction", "frame.comment", "_ws.malformed", "frame.time_epoch"]
         run = subprocess.run(["tshark", "-r", file or self.file, "-T", "fields", *[w for f in fields for w in ("-e", f)]],
                              capture_output=True, text=True, timeout=60, check=True)
@@ -71,7 +72,8 @@ class Recording:
 
 
 def captured_pairs(endpoints):
-    """`uroce capture` has every packet of two pairs that start and end while it is there, and knows whose each is."""
+    """`uroce capture` records every packet of two pairs that start and end during the capture, each with its
+    program."""
     need("ib_write_bw", "tshark")
     endpoints.environment.update(UROCE_PORT="shmlan", UROCE_LOG="info")
     recording = Recording(endpoints)
@@ -106,7 +108,8 @@ def captured_pairs(endpoints):
 
 
 def capture_in_bad_company(endpoints):
-    """A capture that is killed leaves its programs alone and nothing behind; a program that is killed leaves the capture alone."""
+    """A capture that is killed does not disturb its programs and leaves nothing behind; a killed program does not
+    disturb the capture."""
     need("ibv_rc_pingpong", "tshark")
     endpoints.environment["UROCE_PORT"] = "shmlan"
     command = ["ibv_rc_pingpong", "-e", "-g", "1", "-p", str(20000 + os.getpid() % 20000), "-n", "100000000", "-s", "64"]
@@ -178,13 +181,14 @@ def capture_to_a_pipe(endpoints):
 
 
 def capture_for_a_slow_reader(endpoints):
-    """A capture whose programs have ended waits for the reader of its pipe, and a second signal ends it with what is lost said."""
+    """A capture whose programs have ended waits for the reader of its pipe; a second signal ends it, and it reports
+    what is lost."""
     need("ibv_rc_pingpong")
     endpoints.environment["UROCE_PORT"] = "shmlan"
     port = 20000 + os.getpid() % 20000
 
     def captured(number):
-        """A capture of a program that has ended, in a pipe that holds a part of it; and who reads it."""
+        """A capture of a program that has ended, in a pipe that holds only part of it; and the pipe's reader."""
         command = ["ibv_rc_pingpong", "-g", "1", "-p", str(port + number), "-n", "50", "-s", "1024"]
         server = endpoints.start([], *command)
         endpoints.wait_for_device(server)
@@ -209,7 +213,7 @@ def capture_for_a_slow_reader(endpoints):
     _, said = capture.communicate(timeout=60)
     assert (capture.returncode, said) == (0, "uroce: 100 packets of 1 program, 0 lost\n"), said
     lengths, at = [], 0
-    while at < len(written):  # of blocks, which stand at both ends of each
+    while at < len(written):  # blocks, which have their lengths at both ends
         lengths.append(int.from_bytes(written[at + 4:at + 8], "little"))
         at += lengths[-1]
         assert written[at - 4:at] == lengths[-1].to_bytes(4, "little"), (lengths, len(written))

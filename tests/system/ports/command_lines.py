@@ -8,7 +8,7 @@ import pathlib
 import subprocess
 import sys
 
-# Program, words, and what the one line has to say.
+# Program, arguments, and what the one line must say.
 REFUSED = [
     ("uroce", ["run"], "--"),
     ("uroce", ["run", "--port", "lo", "--", "true"], "net_af_packet0,iface=lo"),

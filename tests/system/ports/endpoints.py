@@ -47,7 +47,7 @@ class Endpoints:
         )
 
     def ask(self, *words):
-        """What it prints; it has nothing to complain of."""
+        """The command's output; its standard error must be empty."""
         result = self.run(*words)
         assert (result.returncode, result.stderr) == (0, ""), result
         return result.stdout
@@ -56,7 +56,7 @@ class Endpoints:
         return self.run("stats", *words)
 
     def wait_for_device(self, process, seconds=20):
-        """Until `process` has its device open."""
+        """Waits until `process` has its device open."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline and process.poll() is None:
             if self.stats(str(process.pid)).returncode == 0:

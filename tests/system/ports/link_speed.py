@@ -21,7 +21,7 @@ NAME = "t0"
 
 
 def set_speed(mbps):
-    """As `ethtool -s t0 speed MBPS duplex full`."""
+    """Does what `ethtool -s t0 speed MBPS duplex full` does."""
     settings = struct.pack("=IIIHBBBBBBIIHBBIII", ETHTOOL_SSET, 0, 0, mbps & 0xFFFF, 1, 0, 0, 0, 0, 0, 0, 0, mbps >> 16, 0, 0, 0, 0, 0)
     held = ctypes.create_string_buffer(settings, len(settings))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:

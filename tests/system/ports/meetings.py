@@ -26,11 +26,11 @@ NOBODY = 65534
 
 
 class Machine:
-    """Programs through `uroce run`, all ended at the end."""
+    """Programs under `uroce run`, all ended at the end."""
 
     def __init__(self, uroce):
         self.uroce = uroce
-        # Other users may look into it: their own directories are in there.
+        # Other users must be able to enter it: their own directories lie in it.
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="uroce-meet-"))
         self.folder.chmod(0o755)
         self.running = []
@@ -59,7 +59,7 @@ class Machine:
         return self.start([self.uroce, "run", *options, "--", *words], environment or self.environment(), wrapper)
 
     def run(self, *words, options=(), environment=None, wrapper=(), timeout=60):
-        """Exit status and all output."""
+        """(exit status, all output)"""
         process = self.start_run(*words, options=options, environment=environment, wrapper=wrapper)
         output, _ = process.communicate(timeout=timeout)
         return process.returncode, output
@@ -82,7 +82,7 @@ def wait_for_listener(process, port, seconds=20):
 
 
 def read_until(process, texts, seconds=20):
-    """What it prints until each of the texts was there."""
+    """The output up to where each of the texts has appeared."""
     deadline = time.monotonic() + seconds
     output = ""
     while not all(text in output for text in texts):
@@ -95,7 +95,7 @@ def read_until(process, texts, seconds=20):
 
 
 def as_nobody():
-    """The words that start a program as another user; skips where that cannot be."""
+    """The command prefix that runs a program as another user; skips where that is not possible."""
     wrapper = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
     if os.geteuid() != 0 or subprocess.run([*wrapper, "true"], capture_output=True, check=False).returncode != 0:
         print("skipped: cannot become another user here")
@@ -104,7 +104,7 @@ def as_nobody():
 
 
 def third_program(machine):
-    """The third program on a wire is told where there is room for it; it can list the device all the same."""
+    """The third program on a wire is told which kind of port has room for it; it can still list the device."""
     options = ["--port", "net_mqnic0"]
     for _ in range(2):
         machine.wait_for_device(machine.start_run("ibv_asyncwatch", options=options))
@@ -116,7 +116,7 @@ def third_program(machine):
 
 
 def many_programs(machine):
-    """Without any setting there is room for a third and a fourth program, and all have the same addresses."""
+    """Without any settings there is room for a third and a fourth program, and all have the same addresses."""
     for _ in range(3):
         machine.wait_for_device(machine.start_run("ibv_asyncwatch"))
     status, output = machine.run("ibv_devinfo", "-v")
@@ -128,7 +128,7 @@ def many_programs(machine):
 
 
 def launcher(machine, *card):
-    """A launcher lists the device, and the two programs that it starts meet; on a wire, `card`, they have it for themselves."""
+    """A launcher lists the device, and the two programs that it starts connect; on a wire, `card`, only they use it."""
     for options in ([], card) if card else ([],):
         port = str(free_tcp_port())
         listens_there = f"cat /proc/net/tcp /proc/net/tcp6 | grep -q ':{int(port):04X} [^ ]* 0A'"
@@ -139,7 +139,7 @@ def launcher(machine, *card):
 
 
 def own_address(machine, *card):
-    """Two programs in two directories have the same address: each is told that the other is not where it looks."""
+    """Two programs in two directories have the same address: each is told that the other is not in its directory."""
     for options in ([], card) if card else ([],):
         port = str(free_tcp_port())
         words = ["ibv_rc_pingpong", "-g", "1", "-n", "1", "-p", port]
@@ -151,7 +151,7 @@ def own_address(machine, *card):
 
 
 def other_users_switch(machine, switch):
-    """Who asks for a switch that another user runs reads whose it is."""
+    """A program that uses a switch of another user gets a message that names the owner."""
     wrapper = as_nobody()
     running = machine.start([switch, "--name", "lab", "--ports", "2"], machine.environment())
     while running.poll() is None and "port 0" not in running.stdout.readline():
@@ -166,7 +166,7 @@ def other_users_switch(machine, switch):
 
 
 def user_namespace(machine):
-    """Root of a user namespace has neither /run/uroce nor DPDK's directory there, and needs them not."""
+    """Root of a user namespace has neither /run/uroce nor DPDK's directory there, and does not need them."""
     wrapper = as_nobody()
     inside = [*wrapper, "unshare", "--user", "--map-root-user"]
     if subprocess.run([*inside, "true"], capture_output=True, check=False).returncode != 0:
@@ -178,7 +178,7 @@ def user_namespace(machine):
     status, output = machine.run("ibv_devinfo", wrapper=inside, environment=environment)
     assert status == 0 and "PORT_ACTIVE" in output, output
 
-    # The same user outside of it is in the same place.
+    # The same user outside the namespace uses the same directory.
     watcher = machine.start_run("ibv_asyncwatch", wrapper=inside, environment=environment)
     deadline = time.monotonic() + 60
     listed = ""
@@ -190,7 +190,8 @@ def user_namespace(machine):
 
 
 def two_containers(machine):
-    """Programs of two containers that share a directory count their processes each for itself, and leave each other's files alone."""
+    """Programs of two containers that share a directory each have their own process numbers, and do not touch each
+    other's files."""
     inside = ["unshare", "--pid", "--fork", "--kill-child"]
     if os.geteuid() != 0 or subprocess.run([*inside, "true"], capture_output=True, check=False).returncode != 0:
         print("skipped: process numbers of one's own need root")
@@ -210,7 +211,7 @@ def two_containers(machine):
 
 
 def nothing_stays_behind(machine):
-    """What a killed program left is removed by the next one."""
+    """What a killed program left behind is removed by the next one."""
     directory = machine.folder / "run"
     process = machine.start_run("ibv_asyncwatch")
     machine.wait_for_device(process)
@@ -220,14 +221,15 @@ def nothing_stays_behind(machine):
     def leftovers():
         return sorted(glob.glob(f"{directory}/endpoint.*") + glob.glob(f"{directory}/dpdk/uroce-*"))
 
-    assert len(leftovers()) == 2, leftovers()  # so the rest of this test says something
+    assert len(leftovers()) == 2, leftovers()  # or the rest of this test would prove nothing
     status, output = machine.run("ibv_devinfo")
     assert status == 0, output
     assert leftovers() == [], leftovers()
 
 
 def any_installation_path(machine):
-    """uroce may lie below a name with a space or a colon, which LD_PRELOAD cannot carry; where nothing helps, one line says so."""
+    """uroce may be installed below a path with a space or a colon, which LD_PRELOAD cannot carry; where there is no
+    remedy, one line says so."""
     apps = pathlib.Path(machine.uroce).resolve().parent
     for name in ("plain", "my job", "a:b"):
         for part in ("apps/uroce", "verbs_shim/liburoce_verbs.so"):
@@ -243,7 +245,7 @@ def any_installation_path(machine):
 
 
 def bare_places(machine):
-    """Without /proc the launcher names it; with nothing in /dev programs run."""
+    """Without /proc the launcher's message names it; with an empty /dev programs run."""
     inside = ["unshare", "--mount", "sh", "-c"]
     if os.geteuid() != 0 or subprocess.run([*inside, "true"], capture_output=True, check=False).returncode != 0:
         print("skipped: mounting needs root")
@@ -258,7 +260,7 @@ def bare_places(machine):
 
 
 def missing_parts_are_named(machine):
-    """What is asked for and not there is said in one line."""
+    """A missing part that was requested is reported in one line."""
     def lines_of(text, output):
         found = [line for line in output.splitlines() if text in line]
         assert len(found) == 1, output
@@ -272,7 +274,7 @@ def missing_parts_are_named(machine):
 
 
 def programs_without_preload(machine, static_program):
-    """A program into which nothing can be preloaded is refused; one that drops the preload is spoken of."""
+    """A program into which nothing can be preloaded is refused; one that drops the preload is reported."""
     status, output = machine.run(static_program)
     assert status == 2 and "linked statically" in output, (status, output)
 
@@ -283,7 +285,8 @@ def programs_without_preload(machine, static_program):
     assert status == 0 and "sudo uroce run -- PROGRAM" in output, (status, output)
 
     wrapper = as_nobody()
-    # Whoever becomes another user or group by it, root as well, and nobody else: (owner, group, mode): root may, nobody may.
+    # A user whose user or group the program would change is refused, root as well, and no other: (owner, group, mode):
+    # root may, nobody may.
     for owner, group, mode, root_may, nobody_may in [(0, 0, 0o4755, True, False), (NOBODY, 0, 0o4755, False, True), (0, 60, 0o2755, False, False),
                                                      (0, 60, 0o2745, True, True), (0, NOBODY, 0o2755, False, True)]:
         special = machine.folder / f"special-{owner}-{group}-{mode:o}"
@@ -322,14 +325,15 @@ def _start_server(machine):
 
 
 def vanished_directory(machine):
-    """The directory is removed as with its user's last session, or emptied of files by age: who was there comes back and says so."""
+    """The directory is removed as at the end of its user's last session, or its old files are deleted: running programs
+    come back and say so."""
     place = machine.folder / "run"
     for what in ("removed", "emptied"):
         server, port = _start_server(machine)
         status, output = _pings(machine, port)
         assert status == 0, (what, output)
         if what == "removed":
-            place.rename(machine.folder / "gone")  # at once: programs make it anew
+            place.rename(machine.folder / "gone")  # at once: programs create it again
             shutil.rmtree(machine.folder / "gone")
         else:
             for file in place.glob("**/*"):
@@ -354,7 +358,8 @@ def _wait_for(what, seconds=20):
 
 
 def vanished_files(machine, *on_a_card):
-    """What telemetry, a capture and /sys have in the runtime directory is there again when all of it was removed, or emptied."""
+    """The files of telemetry, a capture and /sys in the runtime directory are created again after all were removed,
+    with or without the directory."""
     place = machine.folder / "run"
     reader = "import sys\nfor line in sys.stdin: print(open('/sys/class/infiniband/uroce0/ports/1/state').read().strip(), flush=True)"
     for options in ([], *([list(on_a_card)] if on_a_card else [])):
@@ -374,7 +379,7 @@ def vanished_files(machine, *on_a_card):
                 if again:
                     break
                 if what == "removed":
-                    place.rename(machine.folder / "gone")  # at once: programs make it anew
+                    place.rename(machine.folder / "gone")  # at once: programs create it again
                     shutil.rmtree(machine.folder / "gone")
                 else:
                     for file in place.glob("**/*"):
@@ -397,7 +402,7 @@ def vanished_files(machine, *on_a_card):
 
 
 def any_directory_name(machine):
-    """Programs are listed wherever they meet, also where a socket's address has no room for the name."""
+    """Programs are listed wherever their directory is, even where its name is too long for a socket's address."""
     for name in ("short", "with space", "long" * 30):
         environment = machine.environment(name)
         (machine.folder / name).mkdir(mode=0o700)
@@ -409,8 +414,8 @@ def any_directory_name(machine):
 
 
 def confined_server(machine, program):
-    """A program that opened the device and then dropped rights meets one that starts later, whoever connects to whom. Where
-    the directory bars its new user, it says so once."""
+    """A program that opened the device and then dropped its rights connects with one that starts later, in either
+    direction. Where the directory excludes its new user, it says so once."""
     if os.geteuid() != 0:
         print("skipped: a root directory of one's own, and another user, need root")
         sys.exit(SKIP)
@@ -449,7 +454,7 @@ def confined_server(machine, program):
 
 
 def af_xdp_without_rights(machine):
-    """A user who may open packet sockets, with the usual lockable memory, reads what AF_XDP needs beyond that."""
+    """A user who may open packet sockets, with the usual limit of lockable memory, is told what else AF_XDP needs."""
     if os.geteuid() != 0:
         print("skipped: capabilities are given by root")
         sys.exit(SKIP)

@@ -21,7 +21,7 @@ sys.dont_write_bytecode = True
 import captures
 from endpoints import SKIP, Endpoints, need, wait_until
 
-PYTHON = "/usr/bin/python3"  # the distribution's, whose python3-pyverbs is
+PYTHON = "/usr/bin/python3"  # the distribution's, which has python3-pyverbs
 
 
 def counters_move(endpoints):
@@ -54,7 +54,7 @@ def counters_move(endpoints):
 
 
 def programs_are_listed(endpoints):
-    """`uroce ls`, `qp` and `top` of two programs on a segment, of which one is stopped, and then killed."""
+    """`uroce ls`, `qp` and `top` of two programs on a segment, one of which is stopped and then killed."""
     need("ib_write_bw", "dpdk-telemetry.py")
     ask = lambda *words: json.loads(endpoints.ask(*words, "--json"))
     assert "no process" in endpoints.ask("ls")
@@ -84,7 +84,7 @@ def programs_are_listed(endpoints):
                           capture_output=True, check=True, env=dict(os.environ, RUNTIME_DIRECTORY=endpoints.directory.name))
     assert f'"pid": {client.pid}' in told.stdout or f'"pid":{client.pid}' in told.stdout, told
 
-    # The client: its server waits for it in patience.
+    # The client is the one to stop: its server waits for it patiently.
     client.send_signal(signal.SIGSTOP)
     text = endpoints.ask("ls")
     assert re.search(rf"^ *{client.pid}  does not answer", text, re.M), text
@@ -98,7 +98,8 @@ def programs_are_listed(endpoints):
 
 
 def rates_are_refreshed(endpoints):
-    """`uroce top` shows, again and again, what went on since it showed that before; on a terminal, in place of that."""
+    """`uroce top` shows the activity since its last refresh, again and again; on a terminal, it overwrites the previous
+    table."""
     need("ib_write_bw")
     server, client = endpoints.bandwidth_pair(300)
     top = lambda *words, **how: subprocess.Popen([endpoints.uroce, "top", *words], env=endpoints.environment, **how)
@@ -135,7 +136,7 @@ def rates_are_refreshed(endpoints):
     try:
         while piece := os.read(master, 4096):
             text += piece
-    except OSError:  # how a terminal says that nobody is left at its other end
+    except OSError:  # a terminal reports a closed other end this way
         pass
     os.close(master)
     assert process.wait(timeout=60) == 0
@@ -146,7 +147,7 @@ def rates_are_refreshed(endpoints):
 
 
 def errors_are_shown(endpoints):
-    """`uroce qp`, `ls`, `top` and `stats` tell of a request that was refused, and of a peer that was killed."""
+    """`uroce qp`, `ls`, `top` and `stats` report a refused request, and a killed peer."""
     if subprocess.run([PYTHON, "-c", "import pyverbs.qp"], capture_output=True, check=False).returncode != 0:
         print("skipped: python3-pyverbs is not installed")
         sys.exit(SKIP)
@@ -191,7 +192,7 @@ def errors_are_shown(endpoints):
 
 
 def two_endpoints(endpoints, program):
-    """A process with two endpoints is two rows, everywhere."""
+    """A process with two endpoints has two rows, everywhere."""
     process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=endpoints.environment)
     try:
         assert process.stdout.readline() == "open\n"
@@ -214,7 +215,7 @@ def two_endpoints(endpoints, program):
 
 
 def stuck_engine(endpoints, program):
-    """`uroce stats` answers while a thread of the program does not come out of the engine."""
+    """`uroce stats` answers while a thread of the program is stuck inside the engine."""
     process = endpoints.start([], program, stdin=subprocess.PIPE)
     line = process.stdout.readline()
     if "userfaultfd" in line:
@@ -230,18 +231,18 @@ def stuck_engine(endpoints, program):
         text = result.stdout
     assert re.search(r"^ +program +stuck_engine$", text, re.M), text
     assert re.search(r"^ +tx_packets +\d+$", text, re.M), text
-    output, _ = process.communicate(timeout=60)  # ends its input: the page comes
+    output, _ = process.communicate(timeout=60)  # ends its input, which makes the page appear
     assert (process.returncode, output) == (0, "done\n"), (process.returncode, output)
 
 
 def cpu_ns(process):
-    """What all its threads have used: the clock's ticks of /proc/PID/stat are too long for what is measured with this."""
+    """The CPU time of all its threads: the ticks of /proc/PID/stat are too coarse for these measurements."""
     tasks = pathlib.Path(f"/proc/{process.pid}/task").iterdir()
     return sum(int((task / "schedstat").read_text(encoding="ascii").split()[0]) for task in tasks)
 
 
 def sleeping_server(endpoints):
-    """ib_send_bw that waits in ibv_get_cq_event for a client that has sent, and is stopped."""
+    """ib_send_bw that waits in ibv_get_cq_event for a client that has sent and is now stopped."""
     command = ["ib_send_bw", "-e", "-n", "5000000", "-p", str(20000 + os.getpid() % 20000)]
     server = endpoints.start([], *command)
     endpoints.wait_for_device(server)
@@ -254,7 +255,7 @@ def sleeping_server(endpoints):
 
 
 def idle_costs_nothing(endpoints):
-    """A program needs next to no processor time while it waits for an event, connected, or does nothing with a port of DPDK's."""
+    """A program uses almost no CPU time while it waits for an event, is connected, or has an idle port of DPDK's."""
     need("ib_send_bw", "ibv_asyncwatch")
     server = sleeping_server(endpoints)
     watcher = endpoints.start(["--port", "net_null0,no-rx=1"], "ibv_asyncwatch")
@@ -276,7 +277,7 @@ SAMPLE = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{((?:[a-zA-Z_][a-zA-Z0-9_]*=
 
 
 def parsed_metrics(text):
-    """By the rules of the text format: {(name, labels): value}, and the types."""
+    """Parsed by the rules of the text format: {(name, labels): value}, and the types."""
     assert text.endswith("\n") and "\r" not in text
     samples, types, order = {}, {}, []
     for line in text.splitlines():
@@ -298,7 +299,7 @@ def parsed_metrics(text):
 
 
 def metrics_are_served(endpoints):
-    """`uroce metrics` once and over HTTP, also beside clients that are silent, slow, or talk nonsense."""
+    """`uroce metrics` once and over HTTP, also while other clients are silent, slow, or send nonsense."""
     need("ib_write_bw")
     endpoints.environment["UROCE_PORT"] = "shmlan"
     assert endpoints.ask("metrics") == ""
@@ -325,7 +326,7 @@ def metrics_are_served(endpoints):
         return answer.status, answer.getheader("Content-Type"), text
 
     def raw(*pieces):
-        """A client that does not behave; what it is told at once."""
+        """The socket of a misbehaving client that sends `pieces` at once."""
         one = socket.create_connection(("127.0.0.1", port), timeout=60)
         for piece in pieces:
             one.sendall(piece)
@@ -355,7 +356,7 @@ def metrics_are_served(endpoints):
 
 
 def silent_members_are_listed(endpoints):
-    """`uroce ls` names who is on the segment also when its telemetry cannot be found."""
+    """`uroce ls` names all programs on the segment, even when their telemetry cannot be found."""
     need("ibv_asyncwatch")
     endpoints.environment["UROCE_PORT"] = "shmlan:quiet"
     processes = [endpoints.start([], "ibv_asyncwatch") for _ in range(2)]

@@ -26,7 +26,7 @@ class Flood:
     def __init__(self, program, runtime_dir, role, *words):
         socket = pathlib.Path(runtime_dir) / "wire.sock"
         if role == "server":
-            socket.unlink(missing_ok=True)  # of one that was killed
+            socket.unlink(missing_ok=True)  # left by a killed program
         port = f"net_memif0,role={role},socket={socket},socket-abstract=no,bsize=4352,rsize=8"
         environment = dict(os.environ, UROCE_RUNTIME_DIR=runtime_dir, UROCE_PORT=port)
         self.process = subprocess.Popen(
@@ -36,7 +36,7 @@ class Flood:
             raise RuntimeError(f"{program} did not start: {self.process.stderr.read()}")
 
     def report(self):
-        """The newest of what it prints about ten times a second: frames received and links that came up."""
+        """The newest of the reports that it prints about ten times a second: frames received and links that came up."""
         line = self.process.stdout.readline()
         match = re.fullmatch(r"received (\d+) sent \d+ links (\d+)\n", line)
         if not match:
@@ -45,7 +45,7 @@ class Flood:
         return int(match[1]), int(match[2])
 
     def wait_for_traffic(self, received, links, seconds=10):
-        """Until more frames arrived than `received`, over more links than `links`."""
+        """Waits until more than `received` frames have arrived, over more than `links` links."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             now = self.report()
@@ -59,7 +59,7 @@ class Flood:
 
 
 def reopen(program, times, runtime_dir):
-    """One process opens and closes its end again and again; the other end sees each of them."""
+    """One process opens and closes its end again and again; the other end sees each link."""
     survivor = Flood(program, runtime_dir, "server", "0")
     peer = Flood(program, runtime_dir, "client", "1", str(times))
     try:
@@ -87,7 +87,7 @@ def main():
             reopen(options.program, options.reopens, runtime_dir)
             return
         roles = ("client", "server") if options.survivor == "connects" else ("server", "client")
-        # Who connects wants somebody who listens when its port is made.
+        # An end that connects needs a listener when its port is made.
         peer = Flood(options.program, runtime_dir, roles[1], "0") if options.survivor == "connects" else None
         survivor = Flood(options.program, runtime_dir, roles[0], "0")
         received, links = 0, 0
@@ -96,7 +96,7 @@ def main():
                 if peer is None:
                     peer = Flood(options.program, runtime_dir, roles[1], "0")
                 received, links = survivor.wait_for_traffic(received, links)
-                # Not always at the same point of a report.
+                # Not always at the same phase of a report.
                 time.sleep((number * 37 % 50) / 1000)
                 peer.process.send_signal(signal.SIGKILL if number % 2 == 0 else signal.SIGTERM)
                 peer.process.wait()

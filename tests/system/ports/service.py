@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 SKIP = 77
-EXPOSURE_MOST = 4.0  # systemd's own scale, from 0 (nothing exposed) to 10
+EXPOSURE_MOST = 4.0  # on systemd's own scale, from 0 (nothing exposed) to 10
 
 
 def main():
@@ -21,7 +21,7 @@ def main():
         print("skipped: systemd-analyze is not installed")
         return SKIP
     with tempfile.TemporaryDirectory() as folder:
-        # What it starts is built, but not installed.
+        # The programs that it starts are built, but not installed.
         copy = pathlib.Path(folder) / unit.name
         copy.write_text(re.sub(r"^ExecStart=\S+", "ExecStart=/bin/true", unit.read_text(), flags=re.M))
         done = subprocess.run(["systemd-analyze", "verify", copy], capture_output=True, text=True, check=False)

@@ -23,7 +23,7 @@ def serves(port):
 
 
 def free_port():
-    """Nobody else is likely to take it soon."""
+    """A port that is unlikely to be taken soon."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         return taken.getsockname()[1]
 

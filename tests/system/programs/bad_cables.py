@@ -10,11 +10,11 @@ from outputs import check_bandwidth, rows, trouble
 from segments import build_program
 from session import Failure, Scenario
 
-LOGGED = {"UROCE_LOG": "info"}  # counters are in the last lines of the log
+LOGGED = {"UROCE_LOG": "info"}  # the last lines of the log contain the counters
 
 
 def counters_of(text):
-    """The sum of each counter over the programs whose logs are in `text`."""
+    """The sum of each counter over the programs with logs in `text`."""
     sums = {}
     for line in re.findall(r"uroce: counted: (.*)", text):
         for name, value in re.findall(r"(\w+) (\d+)", line):
@@ -23,7 +23,7 @@ def counters_of(text):
 
 
 def printed_by(child):
-    """What the program printed itself. Its last line and the log's may be one."""
+    """The program's own output. Its last line and the log's may be joined."""
     return re.sub(r"uroce: .*\n", "\n", child.output())
 
 
@@ -34,7 +34,7 @@ def expect_counted(counters, *names):
 
 
 def _pair(session, words, faults, timeout_s=40):
-    """Both, ended well: server, client. `faults`: of the server, of the client; "" is none."""
+    """(server, client), both ended well. `faults`: (the server's, the client's); "" is none."""
     port = str(free_tcp_port())
     words = [*words, "-p", port]
     options = [["--faults", text] if text else [] for text in faults]
@@ -51,7 +51,7 @@ def _pair(session, words, faults, timeout_s=40):
 
 
 def _bandwidth(program, faults, *happened):
-    """The program ends well over a cable that does this to both sides, and what it does is counted and repaired."""
+    """The program ends well over a cable with these faults on both sides, and the faults are counted and repaired."""
 
     def body(session):
         server, client = _pair(session, [program, "-n", "1000"], (faults, faults))
@@ -79,14 +79,14 @@ def _mesh(faults, *happened):
     return body
 
 
-# Of a frame with 1024 bytes of payload: Ethernet, IPv4, UDP, BTH and iCRC, and what is between frames on a cable.
+# Of a frame with 1024 bytes of payload: Ethernet, IPv4, UDP, BTH, iCRC, and the gap between frames on a cable.
 HEADER_BYTES = 14 + 20 + 8 + 12 + 4 + 24
 RETH_BYTES = 16
 
 
 def rate(session):
-    """The cap is what is measured. What waits for it lasts for a second, so that a machine that has other work does not
-    matter."""
+    """The measured rate is the cap. The queue in front of it lasts for a second, so that other load on the machine does
+    not matter."""
     bits_per_second = 4e6
     words = ["ib_write_bw", "-s", "4096", "-m", "1024", "-q", "8", "-t", "16", "-u", "20", "-D", "6", "-f", "1"]
     _, client = _pair(session, words, ("", f"rate {bits_per_second / 1e6:.0f}M"))
@@ -97,7 +97,7 @@ def rate(session):
 
 
 def marks(session):
-    """A queue in front of a rate marks what waits, and DCQCN hears of it."""
+    """A queue in front of a rate cap marks waiting packets, and DCQCN reacts."""
     words = ["ib_write_bw", "-n", "300", "-u", "18"]
     port = str(free_tcp_port())
     words += ["-p", port]
@@ -118,14 +118,14 @@ def marks(session):
 
 
 def small_queue(session):
-    """What the queue in front of the rate has no room for is lost, and sent again."""
+    """Packets for which the queue in front of the rate has no room are lost, and sent again."""
     _, client = _pair(session, ["ib_write_bw", "-n", "100", "-u", "12"], ("", "rate 200M; queue 100K"))
     expect_counted(counters_of(client.output()), "fault_queue_full", "retransmits")
 
 
 def _delay(*words):
-    """Each way takes 2 ms and not much more, also for a program that sleeps meanwhile. A thread that does not know of
-    the delayed frame would sleep for 100 ms."""
+    """Each direction takes 2 ms and not much more, also for a program that sleeps meanwhile. A thread that did not know
+    of the delayed frame would sleep for 100 ms."""
 
     def body(session):
         _, client = _pair(session, [*words, "-n", "200"], ("delay all by 2ms", "delay all by 2ms"))
@@ -137,7 +137,8 @@ def _delay(*words):
 
 
 def last_words(session):
-    """What is delayed when a program ends still leaves: its peer waits for this acknowledgement, and asks in vain."""
+    """Frames that are delayed when a program ends are still sent: its peer waits for this acknowledgement, and would
+    ask in vain."""
     words = ["ibv_rc_pingpong", "-n", "5", "-g", "1"]
     port = str(free_tcp_port())
     server = session.start("server", 0, [*words, "-p", port], LOGGED)
@@ -152,7 +153,7 @@ def last_words(session):
 
 
 def seed(session):
-    """The log says the faults with a seed, in the words in which they can be asked for again."""
+    """The log states the faults with a seed, in the syntax in which they can be repeated."""
     words = ["ib_write_lat", "-n", "100"]
     faults = ("duplicate 20%", "")
     for _ in range(2):
@@ -165,7 +166,7 @@ def seed(session):
 
 
 def stats(session):
-    """`uroce stats` shows what the cable has done, while it does it."""
+    """`uroce stats` shows the cable's faults while they happen."""
     port = str(free_tcp_port())
     words = ["ib_write_bw", "-D", "6", "-p", port]
     server = session.start("server", 0, words)
@@ -198,7 +199,7 @@ REFUSED = {
 
 
 def refused(session):
-    """A bad text is one line and exit code 2, before the program starts."""
+    """A malformed text gives one line and exit code 2, before the program starts."""
     for text, why in REFUSED.items():
         done = subprocess.run([session.uroce, "run", "--port", session.wire.port(0), "--faults", text, "--", "echo", "ran"],
                               capture_output=True, text=True, check=False, timeout=20)
@@ -214,7 +215,7 @@ BOTH_HAPPENED = (LOST, REORDERED, DUPLICATED, "fault_in_lost", "fault_in_reorder
 
 
 def _of_every_program():
-    # A copy of a READ response, behind the other one, is an answer to nothing.
+    # A copy of a READ response, after the original, answers nothing.
     for program, copy in (("ib_write_bw", "duplicate_request"), ("ib_send_bw", "duplicate_request"),
                           ("ib_read_bw", "rx_drop_ghost_ack")):
         for name, faults, *happened in (("lossy", LOSS, LOST, "retransmits"), ("reordered", REORDER, REORDERED, "retransmits"),

@@ -15,17 +15,17 @@ class Case:
     wire: str = "segment"
     suite: str = "programs"
     timeout_s: int = 40
-    sizes: tuple = ()          # result lines that must be there; (): the program's default
-    pingpong_bytes: int = 0    # what a pingpong says it exchanged
+    sizes: tuple = ()          # result lines that are required; (): the program's default
+    pingpong_bytes: int = 0    # what a pingpong must say it exchanged
     environment: tuple = ()    # (name, value) for both sides
     address: str = ""          # of the endpoint, {host} is 1 or 2; "": the wire's own
-    refused: str = ""          # the program must refuse by itself, saying this
+    refused: str = ""          # the program itself must refuse, with this text
     needs: str = ""            # "hugepages"
 
     @property
     def hogs(self):
-        """Wants both cores: it waits for its memory to change and calls nobody meanwhile, or what its receiver has no
-        time for is lost, as datagrams are."""
+        """Needs both cores: the program polls its memory without calling us meanwhile; without a second core, messages
+        for which its receiver has no time are lost, as datagrams are."""
         return self.program == "ib_write_lat" or (self.program == "ib_send_bw" and "UD" in self.options)
 
 
@@ -34,7 +34,7 @@ DEFAULT_SIZE = {"ib_write_bw": 65536, "ib_read_bw": 65536, "ib_send_bw": 65536, 
 
 
 def check_result(case, text):
-    """What is wrong with the client's output; an empty list when nothing is."""
+    """What is wrong with the client's output; an empty list if nothing."""
     if case.program.startswith("ibv_"):
         return check_pingpong(text, case.pingpong_bytes)
     sizes = case.sizes or (DEFAULT_SIZE[case.program],)
@@ -146,7 +146,7 @@ def _special_perftests():
 
 
 def _multicast_perftests():
-    """perftest's own group is one of IPv6, and it wants the port's GID to be of that family, too; -M names another."""
+    """perftest's default group is an IPv6 one, and it requires a GID of the same family; -M names another group."""
     group_v4 = "0:0:0:0:0:0:0:0:0:0:255:255:239:1:2:3"
     yield perftest("ib_send_bw", "_ud_multicast", "-c", "UD", "-g", "-x", "0", sizes=(4096,))
     yield perftest("ib_send_bw", "_ud_multicast_ipv4", "-c", "UD", "-g", "-M", group_v4, sizes=(4096,), suite="long")
@@ -161,7 +161,7 @@ ADDRESSES = {"ipv6": "fd77::{host}/64", "vlan": "10.78.0.{host}/24@100", "vlan_i
 
 
 def _addressed():
-    """GIDs that a user gives: IPv6, and addresses in a VLAN. GID 0 is the link-local one, theirs is GID 1."""
+    """GIDs that a user sets: IPv6, and addresses in a VLAN. GID 0 is the link-local one, the user's is GID 1."""
     for kind, address in ADDRESSES.items():
         yield pingpong("rc", f"_{kind}", "-g", "1", "-c", address=address)
         yield pingpong("ud", f"_{kind}", "-g", "1", "-c", address=address)
@@ -178,9 +178,9 @@ def _other_ports():
         yield perftest("ib_send_lat", f"_{wire}", wire=wire, suite="veth")
 
 
-# Over two cards joined by a cable: every opcode, transport and kind of event,
-# addresses of every kind, long and short, many queue pairs, both ways. What else there is belongs to the program or to the
-# engine, which are the same. everyday.py has those of them that every check runs.
+# Over two cards joined by a cable: every opcode, transport and kind of event, addresses of every kind, long and short,
+# many queue pairs, both ways. Everything else belongs to the program or to the engine, which are the same. everyday.py
+# lists those that every check runs.
 OTHER_PORTS = {"ibv_rc_pingpong", "ibv_rc_pingpong_events", "ibv_rc_pingpong_large", "ibv_rc_pingpong_mtu256",
          "ibv_rc_pingpong_timestamps_events", "ibv_rc_pingpong_ipv6", "ibv_rc_pingpong_vlan", "ibv_uc_pingpong",
          "ibv_uc_pingpong_events", "ibv_ud_pingpong", "ibv_ud_pingpong_events", "ibv_ud_pingpong_vlan_ipv6",
@@ -206,7 +206,7 @@ def _on_cards(cases):
 
 def _on_other_cards():
     more = {"wire": "card_server", "suite": "card", "timeout_s": 60}
-    # The addresses follow from the cards' MAC addresses: GID 0. Each process has a card in another process to talk to.
+    # The addresses follow from the cards' MAC addresses: GID 0. Each process connects with a card in another process.
     yield pingpong("rc", "_card_server", "-g", "0", "-c", **more)
     yield pingpong("ud", "_card_server", "-g", "0", **more)
     yield perftest("ib_write_bw", "_card_server", "-x", "0", "-n", "1000", **more)

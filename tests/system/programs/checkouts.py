@@ -20,7 +20,7 @@ START_TIMEOUT_S = 20
 
 
 def built(name, *files):
-    """The checkout's directory; Skip unless these files of it were built."""
+    """The checkout's directory; Skip unless these files in it were built."""
     root = os.environ.get("UROCE_CHECKOUTS", "")
     if not root:
         raise Skip(f"UROCE_CHECKOUTS names no directory with checkouts (of {name}; doc/programs.md)")
@@ -31,7 +31,7 @@ def built(name, *files):
     return folder
 
 
-# Valkey: a server that RDMA reaches beside TCP.
+# Valkey: a server that is reached over RDMA and TCP.
 SERVER_FILES = ("src/valkey-server", "src/valkey-rdma.so", "src/valkey-cli", "tests/rdma/rdma-test")
 
 
@@ -55,11 +55,11 @@ class Valkey:
         return child
 
     def own_test(self):
-        """Its own client, which looks at what it gets."""
+        """Valkey's own client, which checks what it gets."""
         return self._valkey / "tests/rdma/rdma-test"
 
     def over_tcp(self, *words):
-        """What valkey-cli gets, which knows nothing of RDMA."""
+        """What valkey-cli gets, which does not use RDMA."""
         command = [*self._session.wire.prefix(0), self._valkey / "src/valkey-cli", "-p", self._tcp_port, *words]
         done = subprocess.run(command, capture_output=True, check=False, timeout=20)
         if done.returncode != 0:
@@ -67,15 +67,15 @@ class Valkey:
         return done.stdout
 
     def end(self, connections):
-        """A polite end, and how many connections there had been."""
+        """Ends the server in an orderly way; returns how many connections there were."""
         self.child.signal(signal.SIGTERM)
         expect_success(self._session, self.child, 20)
         expect(self.child, (r"ready to exit", rf"counted: .*cm_established {connections}\b"))
 
 
 def valkey_own_test(wire, session):
-    """Valkey's own test of RDMA: values of random letters set and read back by one client, then by sixteen; in each run
-    the server forks, to save them."""
+    """Valkey's own test of RDMA: values of random letters are set and read back by one client, then by sixteen; in each
+    run the server forks to save them."""
     with tempfile.TemporaryDirectory(prefix="uroce-valkey-") as folder:
         server = Valkey(session, wire, folder)
         where = ("-h", "{address}", "-p", "{port}")
@@ -93,12 +93,12 @@ def valkey_own_test(wire, session):
 
 
 def value_of(size, thread=0):
-    """As valkey_check makes them."""
+    """As valkey_check generates them."""
     return bytes((size * 5 + i * 7 + (i >> 8) * 3 + thread * 11) & 255 for i in range(size))
 
 
 def build_check(folder):
-    """libvalkey's client of ours."""
+    """Our client with libvalkey."""
     library = built("libvalkey", "lib/libvalkey.a", "lib/libvalkey_rdma.a")
     program = f"{folder}/valkey_check"
     command = ["cc", "-O2", "-I", library / "include", "-o", program, SOURCES / "valkey_check.c", library / "lib/libvalkey_rdma.a",
@@ -110,7 +110,8 @@ def build_check(folder):
 
 
 def valkey_clients(wire, session):
-    """libvalkey's clients: values up to three times the server's buffer, pipelined ones, and the same values over TCP."""
+    """libvalkey's clients: values of up to three times the server's buffer, pipelined requests, and the same values
+    over TCP."""
     with tempfile.TemporaryDirectory(prefix="uroce-valkey-") as folder:
         program = build_check(folder)
         server = Valkey(session, wire, folder)
@@ -124,7 +125,8 @@ def valkey_clients(wire, session):
 
 
 def valkey_deaths(session):
-    """The server lets go of a client that is killed, which disturbs nobody else; when it is killed its clients say so."""
+    """The server drops a killed client without disturbing the others; when the server is killed, its clients report
+    it."""
     with tempfile.TemporaryDirectory(prefix="uroce-valkey-") as folder:
         program = build_check(folder)
         server = Valkey(session, "segment", folder)
@@ -133,7 +135,7 @@ def valkey_deaths(session):
             return server.start_client(name, program, "{address}", "{port}", "2", *more)
 
         def connected():
-            """Whoever asks is one of them."""
+            """Includes the client that asks."""
             return int(re.search(rb"connected_clients:(\d+)", server.over_tcp("INFO", "clients"))[1])
 
         victim = start("victim", "rest")
@@ -162,7 +164,7 @@ def valkey_deaths(session):
             raise Failure(f"the last client ended with {last.exit_code}")
 
 
-# libfabric's fabtests over connections, whose -v looks at every byte: program and options.
+# libfabric's fabtests over connections, with -v, which checks every byte: program and options.
 FABTESTS = ("fi_msg", "fi_msg_pingpong -v -I 20 -S 1024", "fi_msg_pingpong -v -I 20 -S 65536", "fi_msg_bw -v -I 50 -S 65536",
             "fi_rma_bw -e msg -o write -v -I 50 -S 65536", "fi_rma_bw -e msg -o read -v -I 50 -S 65536",
             "fi_rma_bw -e msg -o writedata -v -I 50 -S 65536", "fi_cq_data -e msg", "fi_cm_data")
@@ -185,7 +187,7 @@ def fabtests(session):
         _both_end_well(session, command, server, client)
 
 
-# Those of libfabric 2.
+# The additional tests of libfabric 2.
 FABTESTS_2 = ("fi_msg_pingpong -I 5", "fi_msg_bw -I 5", "fi_multi_ep -e msg", "fi_multi_ep -e msg -v -A -Q", "fi_flood -e msg -v -T 1",
               "fi_shared_ctx -e msg --no-tx-shared-ctx", "fi_msg_epoll", "fi_cm_data", "fi_rma_bw -e msg -o writedata -I 5")
 
@@ -194,7 +196,7 @@ def fabtests_2(session):
     for command in FABTESTS_2:
         name, *options = command.split()
         words = [built("libfabric-2", f"inst/bin/{name}") / f"inst/bin/{name}", "-p", "verbs", *options]
-        if name == "fi_multi_ep":  # its sides meet over TCP first, at a port that is its own
+        if name == "fi_multi_ep":  # its sides meet over TCP first, at a port of its own
             server = session.start("server", 0, words, LOUD)
             if not wait_for_listener(server, 3000, START_TIMEOUT_S):
                 raise Failure(f"{command}: the server did not get as far as listening")
@@ -204,8 +206,8 @@ def fabtests_2(session):
         _both_end_well(session, command, server, client)
 
 
-# Without connections of their own: libfabric makes and ends those below them, and an end that hears of the other's end takes down
-# the queue pair, and with it what it has not polled.
+# Without connections of their own: libfabric opens and closes those below them, and an end that learns of the other's
+# end destroys the queue pair, together with what it has not polled.
 FABTESTS_RDM = (("fi_rdm", 4), ("fi_rdm_pingpong -v -I 20 -S 1024", 2), ("fi_rma_bw -e rdm -o write -v -I 50 -S 65536", 1))
 
 

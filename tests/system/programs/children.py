@@ -9,10 +9,8 @@ import time
 
 
 class Child:
-    """A program in its own process group, its output in files (a pipe would stop it when nobody reads).
-
-    Not in its own session: Linux schedules sessions as groups (autogroup), and one that polls starves another.
-    """
+    """A program in its own process group, with its output in files (a pipe would block it when it is not read). Not in
+    its own session: Linux schedules sessions as groups (autogroup), and one that polls starves another."""
 
     def __init__(self, name, command, environment=None, keep_fds=()):
         self.name = name
@@ -28,7 +26,7 @@ class Child:
 
     @property
     def exit_code(self):
-        """None while it runs; negative: ended by that signal."""
+        """None while it runs; negative: killed by that signal."""
         return self._process.poll()
 
     def wait(self, timeout_s):
@@ -40,12 +38,12 @@ class Child:
             return False
 
     def output(self):
-        # Not by seek and read: the program writes with the same file position, and would write over what it had said.
+        # Not with seek and read: the program writes at the same file position, and would overwrite its earlier output.
         size = os.fstat(self._out.fileno()).st_size
         return os.pread(self._out.fileno(), size, 0).decode(errors="replace")
 
     def wait_for_output(self, text, timeout_s):
-        """True when the program has printed `text`; False when it ended or the time is over without."""
+        """True once the program has printed `text`; False when it ended or the time expired without it."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             if text in self.output():
@@ -64,13 +62,13 @@ class Child:
                 pass
 
     def stop(self):
-        """Ends it, politely first. Always safe to call."""
+        """Ends the program, with SIGTERM first. Always safe to call."""
         self.signal(signal.SIGTERM)
         if not self.wait(3):
             self.signal(signal.SIGKILL)
             self._process.wait()
         try:
-            os.killpg(self.pid, signal.SIGKILL)  # what it may have left behind in its group
+            os.killpg(self.pid, signal.SIGKILL)  # processes that it may have left in its group
         except (ProcessLookupError, PermissionError):
             pass
 
@@ -111,7 +109,7 @@ class Children:
 
 
 def listens(port, pid):
-    """Does somebody in the network namespace of `pid` listen on this TCP port?"""
+    """Does a program in the network namespace of `pid` listen on this TCP port?"""
     wanted = f":{port:04X}"
     for table in ("tcp", "tcp6"):
         try:
@@ -135,7 +133,7 @@ def wait_for_listener(child, port, timeout_s):
 
 
 def free_tcp_port():
-    """Below the range that the kernel hands out by itself, different for tests that follow each other quickly."""
+    """Below the kernel's ephemeral range, and different for tests that follow each other quickly."""
     start = 20000 + (os.getpid() * 7) % 10000
     for offset in range(1000):
         port = 20000 + (start - 20000 + offset) % 10000

@@ -17,7 +17,7 @@ from session import Failure, Scenario
 from wires import Skip
 
 SOURCES = pathlib.Path(__file__).resolve().parent / "sources"
-PYTHON = "/usr/bin/python3"  # the distribution's, whose python3-pyverbs is
+PYTHON = "/usr/bin/python3"  # the distribution's, which has python3-pyverbs
 
 
 def _example(name):
@@ -28,7 +28,7 @@ def _example(name):
 
 
 def _examples_by_port(name, session, count=1, answers=(), server_says=()):
-    """Server and client meet at a port of RDMA; the server ends after its last client."""
+    """Server and client meet at an RDMA port; the server ends after its last client."""
     program = _example(name)
     server = start_server(session, "segment", [program, *(("-n", str(count)) if count > 1 else ())])
     for number in range(count):
@@ -83,7 +83,7 @@ EXAMPLES = (
 )
 
 
-# qperf's server forks for each client; each test prints its name, and then its figures.
+# qperf's server forks for each client; each test prints its name and then its figures.
 def qperf(tests, options, session):
     server, port = start_qperf_server(session)
     for test in tests:
@@ -106,13 +106,13 @@ def _qperf_tests():
     }
     for name, tests in rows.items():
         yield Scenario(f"qperf_{name}_tests", functools.partial(qperf, tests, ()), suite="long", timeout_s=90)
-    # Its server crashes at the end of each such test (it destroys a queue pair that it does not have); only if somebody
-    # answers for it does the client end within its time.
+    # Its server crashes at the end of each such test (it destroys a queue pair that it does not have); only if another
+    # program answers in its place does the client end within its time.
     yield Scenario("qperf_cm", functools.partial(qperf, ("rc_lat",), ("-cm", "1")), suite="long", timeout_s=60)
 
 
 def pyverbs(session):
-    """What its bindings reach of libibverbs and librdmacm, checked by the script itself."""
+    """The parts of libibverbs and librdmacm that its bindings reach, checked by the script itself."""
     if subprocess.run([PYTHON, "-c", "import pyverbs.cmid"], capture_output=True, check=False).returncode != 0:
         raise Skip("python3-pyverbs is not installed")
     child = session.start("script", 0, [PYTHON, "-B", str(SOURCES / "pyverbs_check.py")], LOUD)
@@ -130,9 +130,9 @@ def pyverbs_tag_matching(session):
     expect(child, (r"^eager: 9 messages$", r"^unexpected: counted$", r"^rendezvous: fetched$"))
 
 
-# What perftest has besides.
+# Other modes of perftest.
 def infinite(session):
-    """Runs until it is told to stop, and prints meanwhile."""
+    """Runs until it is stopped, and prints meanwhile."""
     if shutil.which("ib_write_bw") is None:
         raise Skip("ib_write_bw is not installed")
     port = str(free_tcp_port())
@@ -154,7 +154,7 @@ def infinite(session):
 
 
 def _run_forms(session, headers, name):
-    """Compiled with the headers that are found first in the folder `headers`, if it is one, and run."""
+    """Compiled with the headers in the folder `headers`, if it is given, and run."""
     source = SOURCES / "verbs_forms.c"
     with tempfile.TemporaryDirectory(prefix="uroce-forms-") as folder:
         built = f"{folder}/verbs_forms"
@@ -170,8 +170,8 @@ def forms(session):
 
 
 def forms_of_other_releases(session):
-    """Clients that were compiled against other releases of rdma-core: UROCE_VERBS_HEADERS names a folder with one folder of
-    `infiniband/*.h` and `rdma/*.h` for each. Not part of this project, and on few machines."""
+    """Clients compiled against other releases of rdma-core: UROCE_VERBS_HEADERS names a folder with one folder of
+    `infiniband/*.h` and `rdma/*.h` per release. Not part of this project, and on few machines."""
     folder = os.environ.get("UROCE_VERBS_HEADERS", "")
     releases = sorted(path.parent.parent for path in pathlib.Path(folder).glob("*/infiniband/verbs.h")) if folder else []
     if not releases:

@@ -20,13 +20,13 @@ from wires import Skip
 SOURCES = pathlib.Path(__file__).resolve().parent / "sources"
 START_TIMEOUT_S = 20
 KILLED_WITHIN_S = 2
-LISTENS = r"of RDMA port space"  # what the shim says of a listener, with UROCE_LOG=info
+LISTENS = r"of RDMA port space"  # what the shim logs about a listener, with UROCE_LOG=info
 LOUD = {"UROCE_LOG": "info"}
 
 
 @dataclasses.dataclass(frozen=True)
 class CmCase:
-    """A server and a client. `{address}` is where the server is, as `to` says; `{port}` a port."""
+    """A server and a client. `{address}` is the server's address, of the kind `to`; `{port}` a port."""
 
     name: str
     server: str
@@ -35,20 +35,20 @@ class CmCase:
     server_says: tuple = ()
     to: str = "own"            # "own": the server's IPv4 address; "own6": IPv6; "loopback": 127.0.0.1
     stays: bool = False        # the server does not end by itself
-    check: object = None       # what is wrong with the client's output, as a function
-    clients: int = 1           # one behind the other
+    check: object = None       # a function that returns what is wrong with the client's output
+    clients: int = 1           # one after the other
     timeout_s: int = 60
 
 
 def options_of(wire, side):
-    """Both families of addresses, where a wire does not bring them along."""
+    """Addresses of both families, where a wire does not define them."""
     if wire == "segment":
         return ()
     return ("--addr", f"10.79.0.{side + 1}/24", "--addr", f"fd79::{side + 1}/64")
 
 
 def address_of(server, to):
-    """The server's address of that kind, as its endpoint says at start."""
+    """The server's address of that kind, as its endpoint logs it at start."""
     if to == "loopback":
         return "127.0.0.1"
     pattern = r"^uroce: address (\d+\.\d+\.\d+\.\d+)/" if to == "own" else r"^uroce: address (f[d-f][0-9a-f:]+)/"
@@ -112,7 +112,7 @@ def run_case(case, wire, session):
 PINGS = (r"^ping data: rdma-ping-0: ", r"^ping data: rdma-ping-9: ")
 SERVER_PINGS = (r"^server ping data: rdma-ping-0: ", r"^server ping data: rdma-ping-9: ")
 DONE = (r"^data transfers complete", r"^return status 0$")
-# rpoll tells the client of the server's end together with the last of its data, and the client gives up then.
+# rpoll reports the server's end to the client together with its last data, and the client then gives up.
 MOST_STREAMS = (r"^64_lat .* \d+\.\d+$", r"^64k_bw .* \d+\.\d+$")
 CUSTOM = (r"^custom .* \d+\.\d+$",)
 STREAMS = (r"^64_lat .* \d+\.\d+$", r"^1m_bw .* \d+\.\d+$")
@@ -138,7 +138,7 @@ CASES = [
     CmCase("rstream_nonblocking", "rstream -T n", "rstream -s {address} -T n", STREAMS, STREAMS),
     CmCase("rstream_blocking", "rstream -T b", "rstream -s {address} -T b", STREAMS, STREAMS),
     CmCase("rstream_verify", "rstream -T v", "rstream -s {address} -T v", STREAMS, STREAMS),
-    # Both sides wait for their memory to change and call nobody meanwhile, so few iterations take long enough.
+    # Both sides poll their memory and do not call us meanwhile, so a few iterations take long enough.
     CmCase("riostream", "riostream -S 4096 -C 1 -I 500", "riostream -s {address} -S 4096 -C 1 -I 500", CUSTOM, CUSTOM),
     CmCase("ib_send_bw_cm", "ib_send_bw -R", "ib_send_bw -R {address}", check=lambda text: check_bandwidth(text, (65536,))),
     CmCase("ib_write_bw_cm_qp4", "ib_write_bw -R -q 4 -n 500", "ib_write_bw -R -q 4 -n 500 {address}",
@@ -149,15 +149,15 @@ CASES = [
            check=lambda text: check_latency(text, (2,))),
 ]
 
-# On other wires: one of each kind.
+# On other wires: one case of each kind.
 ELSEWHERE = {"rping", "rping_ipv6", "rping_persistent", "ucmatose_many", "udaddy", "rdma_client", "cmtime", "rstream",
              "ib_send_bw_cm", "ib_write_lat_cm"}
 WIRES = {"card": "card", "switch": "long", "veth": "veth"}
-HOGS = ("rstream", "riostream", "ib_")  # want the CPUs for themselves
+HOGS = ("rstream", "riostream", "ib_")  # need the CPUs for themselves
 
 
 def rcopy(wire, session):
-    """A file, over a socket of RDMA."""
+    """A file, over an rsocket."""
     if shutil.which("rcopy") is None:
         raise Skip("rcopy is not installed")
     with tempfile.TemporaryDirectory(prefix="uroce-rcopy-") as folder:
@@ -173,7 +173,7 @@ def rcopy(wire, session):
 
 
 def nobody_listens(wire, session):
-    """Who connects to a port without a listener is told so."""
+    """A client that connects to a port without a listener gets an error."""
     if shutil.which("rping") is None:
         raise Skip("rping is not installed")
     server = start_server(session, wire, ["rping", "-s", "-p", "7200"])
@@ -186,7 +186,7 @@ def nobody_listens(wire, session):
 
 
 def killed_server(wire, session):
-    """What a killed program listened at is free again."""
+    """The port of a killed listener is free again."""
     if shutil.which("rping") is None:
         raise Skip("rping is not installed")
     server = start_server(session, wire, ["rping", "-s", "-P"])
@@ -200,7 +200,7 @@ def killed_server(wire, session):
 
 
 def killed_peer(wire, session):
-    """Who is connected with a program that is killed is told at once that the connection has ended."""
+    """A program connected with a killed program learns at once that the connection has ended."""
     if shutil.which("rping") is None:
         raise Skip("rping is not installed")
     server = start_server(session, wire, ["rping", "-s"])
@@ -216,7 +216,7 @@ def killed_peer(wire, session):
 
 
 def udpong(_, session):
-    """Datagrams of rsockets. Their first goes over the kernel's UDP, so the machine itself must have the address."""
+    """Datagrams of rsockets. The first goes over the kernel's UDP, so the machine itself must have the address."""
     if shutil.which("udpong") is None:
         raise Skip("udpong is not installed")
     if os.geteuid() != 0 or subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False).returncode != 0:
@@ -237,7 +237,7 @@ def udpong(_, session):
 
 
 def sockets_of_tcp(wire, session):
-    """A program that knows only sockets: librspreload makes its TCP connections RDMA connections."""
+    """A program that knows only sockets: librspreload turns its TCP connections into RDMA connections."""
     preload = glob.glob("/usr/lib/*/rsocket/librspreload.so")
     if not preload:
         raise Skip("there is no librspreload.so (librdmacm1)")
@@ -249,12 +249,12 @@ def sockets_of_tcp(wire, session):
         client = session.start("client", 1, [program, "7300", address_of(server, "own")], {**LOUD, **environment},
                                options_of(wire, 1))
         expect_success(session, client, 40)
-        expect(client, (r"^same$", r"counted: .*rx_write_requests"))  # it went over RDMA
+        expect(client, (r"^same$", r"counted: .*rx_write_requests"))  # it used RDMA
         expect_success(session, server, 10)
 
 
 def multicast(wire, session, options=()):
-    """Who joined a group gets what is sent to it."""
+    """Members of a group receive what is sent to it."""
     if shutil.which("mckey") is None:
         raise Skip("mckey is not installed")
     receiver = session.start("receiver", 0, ["stdbuf", "-oL", "mckey", "-m", "239.1.2.3", "-C", "10", *options], None, options_of(wire, 0))
@@ -268,7 +268,8 @@ def multicast(wire, session, options=()):
         expect(child, (r"joined dgid: ::ffff:239\.1\.2\.3", *DONE))
 
 
-# Over a switch that loses one frame of a hundred. Each loss costs a timeout, so that rstream does less than by itself.
+# Over a switch that loses one frame in a hundred. Each loss costs a timeout, so rstream is told to do less than its
+# default.
 LOSSY_SWITCH = [
     *(case for case in CASES if case.name in {"rping", "rping_validate", "ucmatose_many", "rdma_client", "ib_send_bw_cm"}),
     CmCase("rstream_few", "rstream -T v -S 16384 -C 1 -I 200", "rstream -s {address} -T v -S 16384 -C 1 -I 200", CUSTOM, CUSTOM),
@@ -276,7 +277,7 @@ LOSSY_SWITCH = [
 
 
 def libfabric(provider, kind, session, largest="1m"):
-    """The two sides meet over TCP first, and tell each other the ports of RDMA."""
+    """The two sides meet over TCP first, and exchange their RDMA ports."""
     if shutil.which("fi_pingpong") is None:
         raise Skip("fi_pingpong is not installed (libfabric-bin)")
     port = free_tcp_port()

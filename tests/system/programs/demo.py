@@ -13,7 +13,7 @@ from wires import Skip
 DEMO = pathlib.Path(__file__).resolve().parents[3] / "demo"
 PROGRAMS = ("ibv_devinfo", "ibv_rc_pingpong", "ib_write_bw", "ib_read_lat", "ib_send_bw")
 
-# The table at the end; a group is a figure, which is not 0.
+# The table at the end; a group is a figure that is not 0.
 ROWS = (r"ibv_devinfo +uroce0, PORT_ACTIVE, MTU 4096", r"ibv_rc_pingpong, 4 KiB +(\S+) us a round trip", r"ib_write_bw, 64 KiB +(\S+) Gbit/s",
         r"ib_read_lat, 2 B +(\S+) us", r"ib_write_bw, pair 1 of 2 at once +(\S+) Gbit/s", r"ib_send_bw, pair 2 of 2 at once +(\S+) Gbit/s")
 CAPTURED = r"demo\.pcapng +(\S+) RoCEv2 packets, read by tshark"
@@ -28,13 +28,13 @@ def _figure(text):
 
 
 def _left_in_the_tree():
-    """When the folder that the demo writes to without --output was last changed."""
+    """When the folder that the demo uses without --output was last changed."""
     folder = DEMO.parent / "demo-output"
     return folder.stat().st_mtime_ns if folder.exists() else None
 
 
 def run_demo(session, root):
-    """Its output. In a runtime directory of its own: programs that are there already would be among those that it lists."""
+    """The demo's output. In a runtime directory of its own: otherwise it would list other running programs as well."""
     folder = pathlib.Path(tempfile.mkdtemp(dir=root))
     runtime, output = folder / "run", folder / "output"
     for each in (runtime, output):

@@ -9,7 +9,7 @@ from checkouts import built
 from cm_programs import LOUD, options_of
 from session import Failure, Scenario
 
-# What it asks for and we do differently, by patterns of cases; a pattern that no failure matches is noticed, too.
+# Cases where we deviate from the suite's expectations, by patterns; a pattern that matches no failure is reported, too.
 # Reasons: doc/programs.md.
 DIFFERENT = {
     "LoopbackUdQpTest.SendLargerThanMtu": "a post that cannot be done succeeds",
@@ -31,14 +31,14 @@ DIFFERENT = {
     "LoopbackRcQpTest.WriteImmDataInvalidRKey": "another status",
     "MwType2Test.CrossQpInvalidate": "the same",
 }
-# They would wait for ever: for more queue pairs than the device has, for a peer in error without a timeout.
+# They would wait for ever: for more queue pairs than the device has, or for a peer in error without a timeout.
 LEFT_OUT = "-*MultiThreadedMultiSrq:MwType2AdvancedTest.Rebind"
 PASSED_MIN = 400
 PROGRAMS = ("access", "ah", "async_event", "buffer", "comp_channel", "cq_ex", "cq", "device", "mr", "mw", "pd", "qp", "rc", "srq", "stress", "ud")
 
 
 def run_program(session, program, family, options, deadline_s):
-    """Cases that ran, failed and were skipped."""
+    """Numbers of cases that ran, failed and were skipped."""
     child = session.start(program.name, 0, [program, *family, f"--gtest_filter={LEFT_OUT}"], LOUD, options)
     session.wait_for_end(child, deadline_s)
     text = child.output()
@@ -65,7 +65,7 @@ def unit_tests(wire, family, session):
 
 
 def random_walk(session, nodes):
-    """So many nodes, each with a device of its own, do what comes to their minds for a while; it ends by itself, or not."""
+    """This many nodes, each with a device of its own, act at random for a while; the test ends by itself, or hangs."""
     program = built("rdma-unit-test", "out/random_walk/run_random_walk") / "out/random_walk/run_random_walk"
     child = session.start("random walk", 0, [program, "--ipv4_only", f"--clients={nodes}", "--duration=60"], LOUD)
     session.expect_exit(child, 120)
@@ -73,7 +73,7 @@ def random_walk(session, nodes):
         raise Failure(f"the random walk ended with {child.exit_code}")
 
 
-# The default of the suite is the device's first IPv6 address.
+# The suite's default is the device's first IPv6 address.
 UNIT_TESTS = (("", "segment", ("--ipv4_only",)), ("_ipv6", "segment", ()), ("_uplink", "uplink_half", ("--ipv4_only",)),
               ("_card", "card", ("--ipv4_only",)))
 SCENARIOS = [*(Scenario(f"rdma_unit_test{title}", functools.partial(unit_tests, wire, family), wire, "long", timeout_s=900)

@@ -16,7 +16,7 @@ DIRECT = ["--direct-copy", "auto"]
 
 
 def _pair(session, words, options=(DIRECT, DIRECT), timeout_s=60):
-    """Both, ended well: server, client."""
+    """(server, client), both ended well."""
     port = str(free_tcp_port())
     words = [*words, "-p", port]
     server = session.start("server", 0, words, LOGGED, options[0])
@@ -50,13 +50,13 @@ def _perftest(words, check, sizes, counter):
 
 
 def _off_on_one_side(session):
-    """Nobody is reached who does not want it, and nobody reaches who does not."""
+    """If either side has it off, neither side's memory is accessed directly."""
     for options in ((DIRECT, []), ([], DIRECT)):
         _expect_none(*_pair(session, ["ib_write_bw", "-n", "500"], options))
 
 
 def _seen_by_captures(session):
-    """With a capture on either side everything is in frames, as it was."""
+    """With a capture on either side, everything is sent in frames again."""
     with tempfile.TemporaryDirectory() as folder:
         for number in range(2):
             options = [list(DIRECT), list(DIRECT)]
@@ -88,7 +88,7 @@ def _validated(session):
 
 
 def _peer_killed(session):
-    """The target is killed in the middle: the client hears of it as ever."""
+    """The target is killed during the transfer: the client learns of it as usual."""
     port = str(free_tcp_port())
     words = ["ib_write_bw", "-s", "1048576", "-D", "30", "-p", port]
     server = session.start("server", 0, words, LOGGED, DIRECT)

@@ -6,7 +6,7 @@ same programs, only those that ON_OTHER_PORTS names.
 
 import re
 
-# One of each transport and measure, events, addresses of each kind, many queue pairs, loss, death.
+# One test of each transport and measurement, events, addresses of each kind, many queue pairs, loss, death.
 ON_OTHER_PORTS = {
     "card": {"ibv_rc_pingpong", "ibv_rc_pingpong_events", "ibv_rc_pingpong_vlan", "ib_write_bw", "ib_write_bw_qp16", "ib_read_lat",
              "ib_send_bw_ud", "ib_atomic_bw", "cm_rping", "ibv_rc_pingpong_hugepages", "ib_write_bw_lossy",
@@ -23,7 +23,7 @@ ON_OTHER_PORTS = {
     "uplink_record": {"ib_write_bw"},
 }
 
-# More of what another row has shown already, and what takes longest.
+# More variants of what another row already shows, and those that take longest.
 LEFT_OUT = [re.compile(pattern) for pattern in (
     r"ibv_(uc|ud|srq)_pingpong_gid[01]", r"ib_(read|send|atomic)_(bw|lat)_gid[01]", r"ib_write_lat_gid1",
     r"ibv_(uc|srq)_pingpong_mtu\d+", r"ib_(read|atomic)_bw_mtu\d+", r"ib_(read|atomic)_bw_peer_killed",
@@ -37,7 +37,7 @@ LEFT_OUT = [re.compile(pattern) for pattern in (
 
 
 def suite_of(name, suite, wire):
-    """The suite that a test belongs to, which says itself that it is for every check."""
+    """The suite of a test: the one that it names itself, or "long" when every check does without it."""
     if any(pattern.fullmatch(name) for pattern in LEFT_OUT):
         return "long"
     if suite == "long" or name.startswith("uplink_"):

@@ -19,9 +19,9 @@ def _flowing_pair(session, program, *options):
 
 
 def _flowing_pair_at(session, sides, program, *options):
-    """A pair that has moved data for a second."""
+    """A pair that has transferred data for a second."""
     port = str(free_tcp_port())
-    words = ["stdbuf", "-oL", program, *options, "-p", port]  # line by line, to see how far it is
+    words = ["stdbuf", "-oL", program, *options, "-p", port]  # line by line, to show its progress
     server = session.start("server", sides[0], words)
     if not wait_for_listener(server, int(port), 20):
         raise Failure("the server did not get as far as listening")
@@ -62,7 +62,7 @@ def both_ends_taken(session):
 
 
 def end_free_again(session):
-    """A killed process leaves nothing behind that would keep the next one out."""
+    """A killed process leaves nothing behind that would block the next one."""
     for _ in range(3):
         holders = [session.start("holder", side, ["ibv_asyncwatch"]) for side in (0, 1)]
         for holder in holders:

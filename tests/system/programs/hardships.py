@@ -18,7 +18,7 @@ _AS_NOBODY = ("setpriv", "--reuid", str(_NOBODY), "--regid", str(_NOBODY), "--cl
 
 
 class Place:
-    """A runtime directory of its own that anybody may use, and a program that anybody may start."""
+    """A runtime directory of its own that every user may use, and a program that every user may start."""
 
     def __init__(self):
         self._folder = tempfile.TemporaryDirectory(prefix="uroce-hard-")
@@ -39,12 +39,12 @@ class Place:
 
 
 def _shell(commands):
-    """A prefix that runs these commands, and then the rest of the line."""
+    """A prefix that runs these commands, and then the rest of the command line."""
     return ["sh", "-ec", commands + '\nexec "$@"', "sh"]
 
 
 def _mounts(commands):
-    """The same, in a place where only this program sees what it mounts."""
+    """The same, in a mount namespace of its own."""
     if subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode != 0:
         raise Skip("mount namespaces need root")
     return ["unshare", "--mount", *_shell(commands)]
@@ -71,7 +71,7 @@ def _expect_mesh(session, place, prefix, processes=4, environment=None):
 
 
 def _expect_line(session, prefix, environment, *words):
-    """A program that cannot have a device; one line of ours says why."""
+    """A program that gets no device; one line of ours says why."""
     child = _run(session, prefix, ["ibv_devinfo"], environment)
     session.expect_refusal(child, 20, *words)
     lines = [line for line in child.output().splitlines() if line.startswith("uroce:")]
@@ -80,7 +80,7 @@ def _expect_line(session, prefix, environment, *words):
 
 
 def _works(prefix, processes=4, prepare=lambda place: None):
-    """`prefix` is a function, so that it is asked only where the test runs whether the machine can do it."""
+    """`prefix` is a function because only at run time can the test find out whether the machine allows it."""
 
     def body(session):
         with Place() as place:
@@ -91,7 +91,7 @@ def _works(prefix, processes=4, prepare=lambda place: None):
     return body
 
 
-# Read-only are all places where programs write; where a file system is mounted of its own, that one, too.
+# All places where programs write are read-only, including separately mounted ones.
 _READ_ONLY = ("for place in /tmp /var/tmp /run /dev/shm \"$HOME\" /; do\n"
               "  mountpoint -q \"$place\" || continue\n"
               "  mount -o remount,bind,ro \"$place\"\n"
@@ -100,7 +100,7 @@ _READ_ONLY = ("for place in /tmp /var/tmp /run /dev/shm \"$HOME\" /; do\n"
 
 
 def read_only_root(session):
-    """Works where one place can be written to; without any, it says which variable names one."""
+    """Works where one place is writable; without any, the error names the variable that sets one."""
     with Place() as place:
         on_tmpfs = _mounts(f"mount -t tmpfs none {place.runtime}\n{_READ_ONLY}")
         _expect_mesh(session, place, on_tmpfs)
@@ -111,7 +111,7 @@ def read_only_root(session):
 
 
 def full_directory(session):
-    """There is no room for the few hundred bytes that the others must know."""
+    """There is no room for the few hundred bytes that other programs must read."""
     with Place() as place:
         prefix = _mounts(f"mount -t tmpfs -o size=4k none {place.runtime}\n"
                          f"head -c 4096 /dev/zero > {place.runtime}/full")
@@ -120,14 +120,14 @@ def full_directory(session):
 
 
 def few_descriptors(session):
-    """64 are enough for eight programs; with too few to begin with, it says so."""
+    """64 are enough for eight programs; when there are too few from the start, an error says so."""
     with Place() as place:
         _expect_mesh(session, place, _shell("ulimit -n 64"), processes=8)
         _expect_line(session, _shell("ulimit -n 12"), {"UROCE_RUNTIME_DIR": str(place.runtime)}, "ulimit -n 12; raise it")
 
 
 def other_user(session):
-    """Somebody without any right, who may not even lock memory."""
+    """A user without any rights, who may not even lock memory."""
     _need_root()
     with Place() as place:
         place.give_to_nobody()
@@ -135,7 +135,7 @@ def other_user(session):
 
 
 def user_namespace(session):
-    """A program in a user namespace, where it is root, and one outside: the same user, and the same host."""
+    """A program in a user namespace, where it is root, and one outside: the same user on the same host."""
     inside = ["unshare", "--user", "--map-root-user"]
     if subprocess.run([*inside, "true"], capture_output=True, check=False).returncode != 0:
         raise Skip("this machine has no user namespaces")
@@ -156,7 +156,7 @@ def user_namespace(session):
 
 
 def _litter(directory):
-    """What nobody made who knows what belongs there, under the names of what does."""
+    """Files with wrong content under the names that programs use."""
     ids = iter(range(0xbad0, 0xbaff))
 
     def name(kind):
@@ -178,7 +178,7 @@ def _litter(directory):
 
 
 def stale_directory(session):
-    """A machine was switched off, its directory lay on a disk, and somebody put things into it."""
+    """A machine was switched off, its directory was on a disk, and foreign files were put into it."""
     with Place() as place:
         environment = {"UROCE_RUNTIME_DIR": str(place.runtime)}
         holders = [_run(session, [], ["ibv_asyncwatch"], environment) for _ in range(3)]
@@ -187,7 +187,7 @@ def stale_directory(session):
                 raise Failure("a holder did not start")
         directory, = place.runtime.glob("shmlan*")
         for holder in holders:
-            holder.signal(signal.SIGSTOP)  # who still runs would sweep up behind those that are killed first
+            holder.signal(signal.SIGSTOP)  # a running one would remove the files of those killed before it
         for holder in holders:
             holder.signal(signal.SIGKILL)
             holder.wait(5)

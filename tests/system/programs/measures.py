@@ -10,7 +10,7 @@ from wires import Skip
 
 
 def ibstatus(session):
-    """A shell script: it changes its directory to where the kernel has none."""
+    """A shell script: it changes to the directory where the kernel would have its devices."""
     if shutil.which("ibstatus") is None:
         raise Skip("ibstatus is not installed")
     child = session.start("ibstatus", 0, ["ibstatus"])
@@ -22,8 +22,8 @@ def ibstatus(session):
 
 
 def counters_of_perftest(program, counter, session):
-    """--report-counters opens the counters once, and prints how far they went while the test ran. With 64 KiB a message is
-    16 packets, and the classic counter of data is in words of four bytes."""
+    """--report-counters opens the counters once, and prints how far they advanced during the test. With 64 KiB a
+    message is 16 packets, and the classic data counter is in words of four bytes."""
     messages = 1000
     port = str(free_tcp_port())
     names = f"hw_counters/{counter},counters/port_rcv_packets,counters/port_rcv_data"
@@ -40,12 +40,13 @@ def counters_of_perftest(program, counter, session):
     packets, data = shown.get("port_rcv_packets", 0), shown.get("port_rcv_data", 0)
     if shown.get(counter) != messages or packets < messages * 16 or data < messages * 65536 / 4:
         raise Failure(f"the server's counters went by {shown}, not by {messages} messages of 16 packets")
-    # What is more: headers of less than 80 bytes a packet, repetitions on a busy machine, and perftest's own few.
+    # The excess: headers of less than 80 bytes a packet, retransmissions on a busy machine, and perftest's own few
+    # messages.
     if data * 4 > packets * (4096 + 80):
         raise Failure(f"{shown}: more data than its packets can have")
 
 
-# What qperf prints for one test: name, then lines of "field = value unit".
+# qperf's output for one test: its name, then lines of "field = value unit".
 _UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "sec": 1.0, "bytes/sec": 1.0, "KB/sec": 1e3, "MB/sec": 1e6, "GB/sec": 1e9,
           "Kb/sec": 125.0, "Mb/sec": 125e3, "Gb/sec": 125e6}
 
@@ -58,7 +59,7 @@ def _figure(text, test, field):
 
 
 def start_qperf_server(session):
-    """It, and its port."""
+    """(server, port)"""
     if shutil.which("qperf") is None:
         raise Skip("qperf is not installed")
     port = str(free_tcp_port())
@@ -84,7 +85,7 @@ def _qperf(tests, limits):
 
 
 def _latency(*tests):
-    """Each moves messages all the time: half a second is what none of them may wait for the next."""
+    """Each program sends messages all the time: none may wait for more than half a second for the next."""
     return _qperf(tests, {test: ("latency", 0.5) for test in tests})
 
 
@@ -92,8 +93,8 @@ SCENARIOS = [
     Scenario("ibstatus", ibstatus),
     Scenario("ib_send_bw_counters", functools.partial(counters_of_perftest, "ib_send_bw", "rx_sends")),
     Scenario("ib_write_bw_counters", functools.partial(counters_of_perftest, "ib_write_bw", "rx_write_requests"), suite="long"),
-    # Both programs wait for a byte of their memory, and make no call meanwhile: the background threads must be let in. How
-    # soon is for tests/bench, where `ib_write_lat` does the same on a machine that does nothing else.
+    # Both programs poll a byte of their memory, and make no call meanwhile: the background threads must get the CPU.
+    # How soon is measured in tests/bench, where `ib_write_lat` does the same on an idle machine.
     Scenario("qperf_rc_rdma_write_poll_lat", _latency("rc_rdma_write_poll_lat")),
     Scenario("qperf_uc_rdma_write_poll_lat", _latency("uc_rdma_write_poll_lat"), suite="long"),
     Scenario("qperf_lat", _latency("rc_lat", "uc_lat", "ud_lat", "rc_rdma_read_lat", "rc_rdma_write_lat"),

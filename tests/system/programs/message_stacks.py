@@ -9,7 +9,7 @@ from session import Failure, Scenario
 from stacks import MPI, SOURCES, _end_well, _need, _packets_of, _ucx_pair
 from wires import Skip
 
-# With the transport that UCX makes connections with, where it needs another for that (rc: ud).
+# With the transport that UCX uses to connect, where it needs a separate one (rc: ud).
 TRANSPORTS = {"rc": {"UCX_TLS": "rc,self"}, "ud": {"UCX_TLS": "ud,self"}}
 OPERATIONS = ("tag_lat", "tag_bw", "tag_sync_lat", "ucp_am_lat", "ucp_am_bw", "stream_bw", "stream_lat", "ucp_put_lat",
               "ucp_put_bw", "ucp_get")
@@ -22,7 +22,7 @@ def ucx_operations(transport, operations, size, session):
 
 
 def ucx_connections(transport, session, wire="segment"):
-    """A program of ours over libucp: a listener, a connection made by librdmacm, every byte looked at."""
+    """Our own program with libucp: a listener, a connection made with librdmacm, every byte checked."""
     environment = {**TRANSPORTS[transport], "UCX_SOCKADDR_TLS_PRIORITY": "rdmacm", "UCX_LOG_LEVEL": "warn"}
     with tempfile.TemporaryDirectory(prefix="uroce-ucp-") as folder:
         program = f"{folder}/ucp_check"
@@ -40,8 +40,9 @@ def ucx_connections(transport, session, wire="segment"):
                       r"counted: .*cm_established 1")
 
 
-# Open MPI's windows (osc/ucx) end without waiting for each other: in MPI_Finalize rank 0 tells the others' queue pairs, which
-# are gone, and gives up after UCX's timeout, eight times as long as this, for one after the other (doc/programs.md).
+# Open MPI's windows (osc/ucx) end without waiting for each other: in MPI_Finalize rank 0 sends to the others' queue
+# pairs, which no longer exist, and gives up after UCX's timeout, eight times as long as this, for each in turn
+# (doc/programs.md).
 SETTINGS = {"mpich": {}, "openmpi": {"OMPI_MCA_pml": "ucx", "OMPI_MCA_osc": "ucx", "UCX_RC_TIMEOUT": "20ms"}}
 
 

@@ -17,7 +17,7 @@ def rows(text):
 
 
 def clock_was_lost(text):
-    """perftest measures the CPU's clock before it reports. When it is kept from the CPU meanwhile, it says that the
+    """perftest measures the CPU's clock before it reports. When it is preempted meanwhile, it says that the
     measurements do not fit; then bandwidths are not reported (exit code 1), and latencies are infinite."""
     return "Correlation coefficient r^2" in text and re.search(r"Can't produce a report|\binf\b", text) is not None
 
@@ -26,8 +26,8 @@ _WITHOUT_CLOCK = re.compile(r"^[ \t]*(\d+)[ \t]+\d+(?:[ \t]+(?:inf|-?nan))+[ \t]
 
 
 def sizes_without_clock(text):
-    """Of a run over many sizes, those whose latencies perftest could not tell for want of a clock: the messages went
-    there and back all the same. No more than a quarter of the lines are excused."""
+    """Of a run over many sizes, those without a latency because the clock measurement failed: their messages were still
+    exchanged. At most a quarter of the lines are excused."""
     if not clock_was_lost(text):
         return []
     lost = [int(size) for size in _WITHOUT_CLOCK.findall(text)]
@@ -45,8 +45,8 @@ def check_sizes(found, sizes):
 
 
 def check_bandwidth(text, sizes):
-    """Peak may be 0 (perftest leaves it out for long runs); the message rate may not, and the average only where it is
-    too small for its two decimals: a few messages of some bytes on a busy machine."""
+    """The peak may be 0 (perftest leaves it out for long runs); the message rate may not, and the average only where it
+    is too small for its two decimals: a few messages of some bytes on a busy machine."""
     found = rows(text)
     problems = check_sizes([row[0] for row in found], sizes)
     for size, _, numbers in found:

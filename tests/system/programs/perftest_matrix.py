@@ -34,7 +34,7 @@ TIMEOUT_S = 60
 OPTION = re.compile(r"^\s+(?:-(\w), )?--([a-zA-Z][\w-]*)", re.MULTILINE)
 TYPES = re.compile(r"--connection=<([^>]*)>")
 
-# What an option is given. "": it takes no value. A tuple: more words, such as what it needs beside it.
+# Arguments of each option. "": it takes none. A tuple: more words, such as other options that it needs.
 VALUES = {
     "all": "", "bidirectional": "", "CPU-freq": "", "events": "", "noPeak": "", "rdma_cm": "", "com_rdma_cm": "", "mcg": ("-x", "0"), "out_json": "",
     "dont_xchg_versions": "", "use-srq": "", "ipv6": "", "mr_per_qp": "", "odp": "", "use_old_post_send": "", "perform_warm_up": "",
@@ -51,7 +51,7 @@ VALUES = {
     "log_dci_streams": "1", "log_active_dci_streams": "1", "aes_block_size": "512", "data_enc_keys_number": "1", "kek_path": "none",
     "credentials_path": "none", "data_enc_key_app_path": "none", "mmap": "map", "mmap-offset": ("4096", "--mmap=map"),
 }
-# What is not tried, and why.
+# What is left out, and why.
 LEFT_OUT = {
     "help": "tells the options", "version": "tells the version", "connection": "every row has its type", "port": "every row has its own",
     "run_infinitely": "has no end",
@@ -59,28 +59,28 @@ LEFT_OUT = {
 VARIANTS = {"output": ("bandwidth", "message_rate", "latency")}
 MULTICAST = "0:0:0:0:0:0:0:0:0:0:255:255:239:1:2:3"
 
-OF_ONE_VENDOR = ("DC", "SRD")  # types that the device refuses; SRD is asked for by calls of that vendor's library
+OF_ONE_VENDOR = ("DC", "SRD")  # types that the device refuses; SRD needs calls of that vendor's library
 NO_SUCH_TYPE = re.compile(r"queue pairs of type 255 .* are not supported \(EOPNOTSUPP\)|^ ?Unable to create QP\.$")
 
-# perftest's own refusals, by its own rules; of the device, there is no more than a second port and a rate in hardware.
+# perftest's own refusals, by its own rules; of the device, a second port and a rate in hardware, which it lacks.
 REFUSALS = (
     "Events feature not available on", "Hop limit only valid for RawEth QP", "supported only on DC", "supported only when enc/dec traffic",
     "supported only with enc/dec traffic", "Please provide key encryption key file path", "Events must be enabled to select a completion vector",
-    "Unable to query port 2 attributes",  # it has one
-    "unrecognized option",  # that --help names all the same
+    "Unable to query port 2 attributes",  # it has one port
+    "unrecognized option",  # that --help lists nevertheless
     "not compatible with versions older than", "Output verbosity level for", "Please configure hugepages",
     "UC is not supported in librdmacm", "XRC does not support RDMA_CM", "supported only on RC", "ODP does not support UC",
     "The input value for hw rate limit is not supported", "Packet Pacing is only supported for Raw Ethernet",
 )
 
-# Said by who goes on all the same.
+# Warnings after which the program continues.
 HARMLESS = re.compile(r".*The QP failed to accept HW rate limit, providing SW rate limit.*")
 
 Row = collections.namedtuple("Row", "name program words")
 
 
 def options_of(text):
-    """Long names, as --help has them."""
+    """Long names, as --help lists them."""
     return [match[2] for match in OPTION.finditer(text)]
 
 

@@ -19,7 +19,7 @@ def _needs_unshare(*options):
 
 
 class OtherHostnameWire(SegmentWire):
-    """As containers of one pod: one network namespace, a hostname each."""
+    """Like containers of one pod: one network namespace, a hostname each."""
 
     def prefix(self, side):
         _needs_unshare("--uts")
@@ -27,7 +27,7 @@ class OtherHostnameWire(SegmentWire):
 
 
 class OtherProcessesWire(SegmentWire):
-    """As containers of one pod: each has process numbers of its own, and every program is number 1 or 2."""
+    """Like containers of one pod: each has its own process numbers, and every program is number 1 or 2."""
 
     def prefix(self, side):
         _needs_unshare("--pid", "--fork")
@@ -35,8 +35,8 @@ class OtherProcessesWire(SegmentWire):
 
 
 class SharedDirectoryWire(VethWire):
-    """As containers that mount one directory: a network namespace each, with addresses of its own. Nothing but the programs' own TCP
-    connection goes over the interfaces."""
+    """Like containers that mount one directory: a network namespace each, with its own addresses. Only the programs'
+    own TCP connection uses the interfaces."""
 
     def __enter__(self):
         self._folder = tempfile.TemporaryDirectory(prefix="uroce-places-")
@@ -57,7 +57,7 @@ wires.WIRES.update({"hostnames": OtherHostnameWire, "processes": OtherProcessesW
 
 
 def _pair(session, server_words, client_words, seconds=20):
-    """Both ended well: what they said."""
+    """The output of both, after they ended well."""
     port = str(free_tcp_port())
     server = session.start("server", 0, [*server_words, "-p", port])
     session.wire.attach(0, server)
@@ -73,7 +73,7 @@ def _pair(session, server_words, client_words, seconds=20):
 
 
 def meet(session):
-    """Data that is looked at, in messages of several packets, in both directions."""
+    """Checked data, in messages of several packets, in both directions."""
     words = ["ibv_rc_pingpong", "-g", "1", "-c", "-s", "20000", "-n", "200"]
     for said in _pair(session, words, words):
         if "invalid data" in said or "200 iters" not in said:
@@ -90,7 +90,7 @@ def _addresses(session, side):
 
 
 def _rping(session, address, meanwhile=lambda: None):
-    """By librdmacm, until the server listens; rping looks at what comes back."""
+    """Over librdmacm, repeated until the server listens; rping checks what comes back."""
     port = str(free_tcp_port())
     words = ["rping", "-a", address, "-p", port, "-C", "50", "-V"]
     server = session.start("server", 0, [*words, "-s"])
@@ -103,7 +103,8 @@ def _rping(session, address, meanwhile=lambda: None):
 
 
 def one_host(session):
-    """127.0.0.1 is the host itself, so it reaches programs of the same host alone; and while one runs, the other has its addresses."""
+    """127.0.0.1 is the host itself, so it reaches only programs of the same host; and while one runs, the other one has
+    its addresses."""
     def same_addresses():
         found = [_addresses(session, side) for side in (0, 1)]
         if found[0] != found[1]:
@@ -114,7 +115,7 @@ def one_host(session):
 
 
 def hosts_of_their_own(session):
-    """Each has the addresses of its namespace, and by these they reach each other."""
+    """Each has the addresses of its namespace, and they reach each other at these."""
     meet(session)
     for side in (0, 1):
         found = _addresses(session, side)

@@ -22,8 +22,8 @@ def command(program, side, options):
 
 
 def wait_until_ready(server, session):
-    """It has its flow, as its log says, and its receives, as everybody can see. What comes before that is lost, as on
-    any wire: the two programs do not talk to each other before the first frame."""
+    """It has its flow, as its log says, and its receives, as `uroce stats` shows. Earlier frames are lost, as on any
+    wire: the two programs do not synchronize before the first frame."""
     if not server.wait_for_output("a flow of ", START_TIMEOUT_S):
         raise Failure("the server made no flow")
     deadline = time.monotonic() + START_TIMEOUT_S
@@ -36,7 +36,7 @@ def wait_until_ready(server, session):
 
 
 def start_pair(program, options, session):
-    """Server and client, ended."""
+    """(server, client), both ended."""
     server = session.start("server", 0, command(program, 0, options), {"UROCE_LOG": "info"})
     wait_until_ready(server, session)
     client = session.start("client", 1, command(program, 1, options))
@@ -59,7 +59,7 @@ def run_pair(program, options, size, session):
 
 
 def flow_rate(session):
-    """Makes and ends flows, as many as there may be, and says how fast that goes."""
+    """Makes and destroys flows, up to the maximum, and prints the rate."""
     if shutil.which("raw_ethernet_fs_rate") is None:
         raise Skip("raw_ethernet_fs_rate is not installed")
     child = session.start("program", 0, command("raw_ethernet_fs_rate", 0, ("-n", "1000")))
@@ -68,7 +68,7 @@ def flow_rate(session):
 
 
 def burst_lat(session):
-    """Debian's refuses by itself: it asks for a rate limiter that it then finds unfit."""
+    """Debian's build itself refuses: it asks for a rate limiter and then finds it unsuitable."""
     if shutil.which("raw_ethernet_burst_lat") is None:
         raise Skip("raw_ethernet_burst_lat is not installed")
     child = session.start("program", 0, command("raw_ethernet_burst_lat", 0, ()))
@@ -79,8 +79,8 @@ def pair(name, program, *options, size=64, **more):
     return Scenario(name, functools.partial(run_pair, program, options, size), timeout_s=60, **more)
 
 
-# As on a card, a frame for which there is no receive is lost, and then the server waits for ever: it has as many as there
-# are frames. And a client that ends at once takes with it what the server has not taken yet.
+# As on a card, a frame without a receive is lost, and then the server waits for ever: so it has as many receives as
+# there are frames. And a client that ends at once discards what the server has not taken yet.
 BANDWIDTH = ("-s", "64", "-n", "1000", "-r", "1024", "--wait_destroy=1")
 LATENCY = ("-s", "64", "-n", "100")
 

@@ -50,7 +50,7 @@ START_TIMEOUT_S = 20
 
 
 def run_refused(case, session):
-    """The program must say no by itself: no hang, no crash, and the reason on its last lines."""
+    """The program itself must refuse: no hang, no crash, and the reason in its last lines."""
     child = session.start("program", 0, [case.program, *case.options], dict(case.environment))
     session.expect_exit(child, case.timeout_s)
     if child.exit_code == 0:
@@ -65,7 +65,7 @@ def run_options(case, side):
 
 
 def start_pair(case, session):
-    """Both, ended: server, client."""
+    """(server, client), both ended."""
     port = str(free_tcp_port())
     options = [*case.options, "-p", port]
     environment = dict(case.environment)
@@ -95,7 +95,7 @@ def run_pair(case, session):
 
 
 def drivers(uroce):
-    """What DPDK drivers are inside, as `uroce doctor` says."""
+    """The DPDK drivers that are linked in, as `uroce doctor` lists them."""
     output = subprocess.run([uroce, "doctor"], capture_output=True, text=True, check=False).stdout
     return " ".join(line for line in output.splitlines() if " drivers " in line).split()
 
@@ -115,7 +115,8 @@ def all_tests():
     """name -> (suite, timeout in seconds, "beside" others or "alone", function of the launcher's path)."""
     tests = {}
     for case in (*all_cases(), *uplinks.cases(), *sockets.cases(), *xrc_programs.cases()):
-        # Two short pairs at a time wait for different things; who reserves hugepages takes them from under the others.
+        # Two short pairs at a time wait for different things; but a test that reserves hugepages takes them from
+        # others.
         suite = everyday.suite_of(case.name, case.suite, case.wire)
         company = "alone" if case.needs or case.suite == "long" or case.hogs else "beside"
         tests[case.name] = (suite, case.timeout_s, company, lambda uroce, case=case: run_case(case, uroce))
@@ -136,7 +137,7 @@ def run_one(name, test, uroce):
         test[3](uroce)
         code, text = 0, "passed"
     except Skip as skip:
-        print(f"skipped: {skip} ({name})", flush=True)  # the form in which the totals of ./check name it
+        print(f"skipped: {skip} ({name})", flush=True)  # in the form in which the totals of ./check show it
         return SKIP
     except Failure as failure:
         code, text = 1, f"FAILED: {failure}"

@@ -30,7 +30,7 @@ def build_program(folder, name):
 
 
 def _mesh(*runs):
-    """Each run: processes, topology, bytes, messages of everybody to everybody else, and how many that makes."""
+    """Each run: processes, topology, bytes, messages from each process to each other one, and the total."""
 
     def body(session):
         with tempfile.TemporaryDirectory() as folder:
@@ -50,7 +50,7 @@ def _mesh(*runs):
 
 @dataclasses.dataclass
 class Pair:
-    """Server and client of a program that measures bandwidth, each at its side of the wire."""
+    """Server and client of a program that measures bandwidth, each on its side of the wire."""
 
     session: Session
     number: int
@@ -94,19 +94,19 @@ class Pair:
 
 
 def _make_pairs(session, count, sides, words, programs=("ib_write_bw", "ib_send_bw")):
-    """Not started yet. `sides`: those of server and client, which two pairs after each other have alike."""
+    """Not started yet. `sides`: the sides of server and client, the same for two successive pairs."""
     first = free_tcp_port()
-    # Whoever listens in another namespace is not seen from here, and not in the way.
+    # A listener in another namespace is not visible from here, and does not conflict.
     ports = (port for port in range(first, first + 1000) if not listens(port, os.getpid()))
     pairs = []
     for i in range(count):
-        line = ["stdbuf", "-oL", programs[i % len(programs)], *words, "-p", str(next(ports))]  # line by line, to see how far it is
+        line = ["stdbuf", "-oL", programs[i % len(programs)], *words, "-p", str(next(ports))]  # line by line
         pairs.append(Pair(session, i, sides[i // 2 % len(sides)], line))
     return pairs
 
 
 def start_pairs(*what):
-    """All servers and then all clients."""
+    """Starts all servers and then all clients."""
     pairs = _make_pairs(*what)
     for step in (Pair.serve, Pair.wait_until_served, Pair.connect):
         for pair in pairs:
@@ -122,7 +122,7 @@ def expect_good_pairs(pairs, timeout_s=60):
 
 
 def _expect_all_at_once(pairs):
-    """The last of them is connected while the first one still works."""
+    """The last pair is connected while the first one still works."""
     for pair in pairs:
         if not pair.client.wait_for_output("remote address", 30):
             raise Failure(f"the {pair.client.name} did not connect")
@@ -153,13 +153,13 @@ def _wait_for_link(session):
 
 
 def _beside_the_wire(count, seconds):
-    """Pairs of one machine, while one of its programs talks to the machine at the other end of the cable."""
+    """Pairs on one machine, while one of its programs communicates with the machine at the other end of the cable."""
 
     def body(session):
         [away] = _make_pairs(session, 1, [(1, 0)], ("-D", str(seconds + 2)))
         away.serve()
         away.wait_until_served()
-        _wait_for_link(session)  # nobody at the other end, no link
+        _wait_for_link(session)  # without a peer at the other end there is no link
         away.connect()
         pairs = [away, *start_pairs(session, count, [(0, 0)], ("-D", str(seconds)))]
         _expect_all_at_once(pairs)
@@ -169,7 +169,7 @@ def _beside_the_wire(count, seconds):
 
 
 def _others(topology, processes, rank):
-    """Whom a rank talks to: everybody, its two neighbours, or the first one, who talks to everybody."""
+    """The ranks that a rank sends to: all, its two neighbours, or the first one, which sends to all."""
     others = [other for other in range(processes) if other != rank]
     if topology == "ring":
         return [other for other in others if (rank - other) % processes in (1, processes - 1)]
@@ -177,19 +177,19 @@ def _others(topology, processes, rank):
 
 
 def _expect_all_to_end(ranks, timeout_s):
-    """When one fails, nobody waits for those that wait for it."""
+    """When one fails, the ranks that would wait for it are not waited for."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline and any(rank.exit_code is None for rank in ranks):
         if any(rank.exit_code not in (None, 0) for rank in ranks):
             break
         time.sleep(0.05)
-    for rank in sorted(ranks, key=lambda rank: rank.exit_code in (None, 0)):  # who failed before who waits
+    for rank in sorted(ranks, key=lambda rank: rank.exit_code in (None, 0)):  # failed ranks before waiting ones
         if rank.exit_code != 0:
             raise Failure(f"the {rank.name}: exit {rank.exit_code} within {timeout_s} s")
 
 
 def counters(session, side):
-    """Those of uroced at a side that are not 0. It is below `ip netns exec`, which becomes what it starts."""
+    """The counters of uroced at a side that are not 0. uroced is the process of `ip netns exec`, which execs it."""
     command = [*session.wire.prefix(side), session.uroce, "stats", str(session.wire.daemons[side].pid)]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     return collections.Counter({name: int(value) for name, value in re.findall(r"^ *(\w+) +(\d+)$", text, re.M)})
@@ -218,7 +218,7 @@ def _run_spread_mesh(session, program, sides, words):
 
 
 def _spread_mesh(sides, *runs):
-    """Ranks that are programs of their own, as many behind the uroced of each of `sides`; those of one side talk beside it."""
+    """Ranks that are separate programs, as many behind the uroced of each of `sides`; those of one side bypass it."""
 
     def body(session):
         with tempfile.TemporaryDirectory() as folder:
@@ -230,7 +230,7 @@ def _spread_mesh(sides, *runs):
 
 
 def _bandwidth(session):
-    """MB/s of a pair that has nothing to do with the others."""
+    """MB/s of an independent pair."""
     port = str(free_tcp_port())
     words = ["ib_write_bw", "-n", "5000", "-p", port]
     server = session.start("server", 0, words)
@@ -246,7 +246,7 @@ def _bandwidth(session):
 
 
 def _stopped_neighbour(seconds):
-    """One program hangs in the middle of its work. The others have not less of the machine than while it worked."""
+    """One program hangs in the middle of its work. The others get no less of the machine than while it worked."""
 
     def body(session):
         server, client = faults._flowing_pair(session, "ib_write_bw", "-D", "300")
@@ -254,7 +254,7 @@ def _stopped_neighbour(seconds):
         server.signal(signal.SIGSTOP)
         begun, stopped = time.monotonic(), []
         try:
-            # On a busy machine a pair may get little for once.
+            # On a busy machine a pair may occasionally get little.
             while len(stopped) < 2 or time.monotonic() < begun + seconds or (max(stopped) < working / 3 and len(stopped) < 8):
                 stopped.append(_bandwidth(session))
         finally:
@@ -275,7 +275,7 @@ def _addresses(session, side=0, options=()):
 
 
 def one_host(session):
-    """All programs have the same addresses, those of the machine; a host of another name has others."""
+    """All programs have the machine's addresses; a host of another name has others."""
     first = _addresses(session)
     if len(first) < 2 or _addresses(session) != first:
         raise Failure(f"addresses differ: {first} and others")
@@ -295,7 +295,7 @@ def one_host(session):
 
 
 def link_of_its_own(session):
-    """The machine's interface has no carrier: the segment is up all the same, opened or only listed."""
+    """The machine's interface has no carrier: the segment is up nevertheless, whether opened or only listed."""
     if os.geteuid() != 0 or subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False).returncode != 0:
         raise Skip("network namespaces need root")
     device = "/sys/class/infiniband/uroce0"
@@ -312,7 +312,8 @@ def link_of_its_own(session):
 
 
 def addresses_come_late(session):
-    """A server was started before the machine had an address (boot): it is found at the one that comes, and still at 127.0.0.1."""
+    """A server was started before the machine had an address (boot): it is found at the one that appears, and still at
+    127.0.0.1."""
     if os.geteuid() != 0 or subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False).returncode != 0:
         raise Skip("network namespaces need root")
     script = """
@@ -337,13 +338,13 @@ def addresses_come_late(session):
 
 
 def no_way(session):
-    """Nobody has the address: the retry budget runs out, and the log says why."""
+    """No host has the address: the retry budget is used up, and the log says why."""
     port = str(free_tcp_port())
     words = ["ib_write_bw", "-n", "100", "-p", port]
     server = session.start("server", 0, words, None, ["--addr", "10.99.0.1/24"])
     if not wait_for_listener(server, int(port), 20):
         raise Failure("the server did not get as far as listening")
-    # The same segment by name, but of another directory: the two do not see each other.
+    # A segment of the same name in another directory: the two do not see each other.
     with tempfile.TemporaryDirectory() as folder:
         client = session.start("client", 1, [*words, session.wire.tcp_address(0)], {"UROCE_RUNTIME_DIR": folder},
                                ["--addr", "10.99.0.2/24"])
@@ -355,8 +356,8 @@ def no_way(session):
 
 
 def _killed(processes, survivors, seconds):
-    """One of many is killed every 100 ms, and another takes its place. Everybody looks at every byte; those who live on
-    have no more memory and descriptors than they need; nothing is left in the directory."""
+    """One of many is killed every 100 ms, and another takes its place. All check every byte; the survivors use no more
+    memory and descriptors than they need; nothing is left in the directory."""
 
     def body(session):
         with tempfile.TemporaryDirectory() as runtime, tempfile.TemporaryDirectory() as folder:
@@ -371,7 +372,7 @@ def _killed(processes, survivors, seconds):
             print(found[0])
             if int(found[2]) < 2 * seconds:
                 raise Failure(f"only {found[2]} were killed")
-            # Whoever comes next finds nothing but cards at rest.
+            # A program that comes later finds only cards of members at rest.
             time.sleep(0.3)
             session.expect_exit(session.start("ibv_devinfo", 0, ["ibv_devinfo"], environment), 20)
             left = [path.name for path in pathlib.Path(runtime).glob("shmlan*/s-*")]
@@ -382,7 +383,7 @@ def _killed(processes, survivors, seconds):
 
 
 def many_queue_pairs(session):
-    """As many as a data centre's server has, in two programs at once; and no more than were asked for."""
+    """As many as a server in a data centre has, in two programs at once; and no more than were asked for."""
     with tempfile.TemporaryDirectory() as folder:
         program = build_program(folder, "verbs_many_qps")
         both = [session.start(f"program {i}", 0, [program, "100000"], None, ["--max-qps", "100000"]) for i in range(2)]

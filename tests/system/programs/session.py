@@ -46,7 +46,8 @@ class Session:
             raise Failure(f"the {child.name} crashed (exit {child.exit_code})")
 
     def expect_refusal(self, child, timeout_s, *texts):
-        """Ends by itself, not with 0, no crash, and says each of `texts` (any case)."""
+        """The program ends by itself, with an exit code other than 0, without a crash, and prints each of `texts` (in
+        any case)."""
         self.expect_exit(child, timeout_s)
         if child.exit_code == 0:
             raise Failure(f"the {child.name} exited 0 although it had to refuse")
@@ -56,7 +57,7 @@ class Session:
                 raise Failure(f'the {child.name} did not say "{text}"')
 
     def prepare(self, needs):
-        """Makes the machine fit, or raises Skip. `restore` undoes it."""
+        """Makes the machine suitable, or raises Skip. `restore` undoes it."""
         if needs != "hugepages":
             return
         if os.geteuid() != 0 or not HUGEPAGES.exists():
@@ -84,7 +85,7 @@ class Session:
             os.rmdir(self._mounted)
             self._mounted = None
         if self._hugepages_before is not None:
-            for _ in range(20):  # pages of a process that has just ended come back a little later
+            for _ in range(20):  # the pages of a process that has just ended are returned a little later
                 HUGEPAGES.write_text(self._hugepages_before)
                 if HUGEPAGES.read_text() == self._hugepages_before:
                     break
@@ -94,7 +95,8 @@ class Session:
 
 @contextlib.contextmanager
 def session_on(uroce, wire_name, needs):
-    """A session on a machine made fit for it; its children's output is printed when it fails. Everything is put back."""
+    """A session on a suitable machine; its children's output is printed when it fails. Everything is restored
+    afterwards."""
     with WIRES[wire_name]() as wire:
         session = Session(uroce, wire, Children())
         session.prepare(needs)
@@ -118,7 +120,7 @@ class Scenario:
     suite: str = "programs"
     timeout_s: int = 40
     needs: str = ""
-    company: str = "alone"  # "beside": it hardly needs the CPU, and is not disturbed by another test that runs meanwhile
+    company: str = "alone"  # "beside": it hardly needs the CPU, and other tests running meanwhile do not disturb it
 
     def run(self, uroce):
         with session_on(uroce, self.wire, self.needs) as session:

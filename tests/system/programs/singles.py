@@ -59,7 +59,7 @@ def asyncwatch(session):
 
 
 def rdma_tool(session):
-    """iproute2's rdma, which asks by netlink."""
+    """iproute2's rdma, which uses netlink."""
     _expect(_output(session, ["rdma", "dev"]), r"^0: uroce0: node_type ca fw uroce-0\.1 node_guid [0-9a-f:]{19}")
     _expect(_output(session, ["rdma", "resource"]), r"^0: uroce0:")
     _expect(_output(session, ["rdma", "statistic"]), r"^link uroce0/1 tx_packets 0 .*out_of_sequence 0")
@@ -78,13 +78,13 @@ def _resources(session, kind, *filters):
 
 
 def rdma_resource(session):
-    """Objects of other programs, by iproute2's rdma: as rxe's would be listed, but for keys."""
+    """Objects of other programs, by iproute2's rdma: listed like those of rxe, except for keys."""
     watch = session.start("watch", 0, ["ibv_asyncwatch"])
     server = session.start("server", 0, ["rping", "-s", "-p", "7200"])
     pingpong = session.start("pingpong", 0, ["ibv_rc_pingpong", "-r", "7"])
     end = time.monotonic() + 20
     everything = "pd 1 cq 1 qp 1 cm_id 1 mr 1 ctx 3 srq 0"
-    while everything not in (summary := _output(session, ["rdma", "resource"])):  # not all of them say that they wait
+    while everything not in (summary := _output(session, ["rdma", "resource"])):  # not all of them print that they wait
         if time.monotonic() > end:
             raise Failure(f"not {everything}: {summary}")
     ids = _resources(session, "cm_id")

@@ -67,7 +67,7 @@ class UdpSmallWire(UdpWire):
 
 
 class UdpCutWire(UdpWire):
-    """Both sides by sockets; messages are cut before the interface gets them, so that a capture shows packets."""
+    """Both sides by sockets; the messages are segmented before the interface, so that a capture shows packets."""
 
     def __enter__(self):
         super().__enter__()
@@ -77,7 +77,7 @@ class UdpCutWire(UdpWire):
 
 
 class UdpPacketWire(UdpCutWire):
-    """The client's side has the interface for itself, by packet socket."""
+    """The client's side has the interface for itself, with a packet socket."""
 
     def port(self, side):
         return super().port(side) if side == 0 else "net_af_packet0,iface=wire0"
@@ -110,7 +110,7 @@ class UdpUplinkWire(UdpWire):
 
 
 class UdpRouterWire(UdpWire):
-    """A router between the two, whose interface towards the second side carries less than the sides think."""
+    """A router between the two, whose interface towards the second side has a smaller MTU than the sides assume."""
 
     def __init__(self):
         super().__init__()
@@ -168,8 +168,8 @@ def cases():
     yield perftest("ib_send_lat", "_udp_uplink", "-n", "200", wire="udp_uplink", suite="long")
 
 
-# Catches what comes to port 4791 of this side's interface, and computes each iCRC anew, by zlib, over the bytes as they
-# are there. Ends when told how many packets a peer has sent, or after a while.
+# Captures what arrives at port 4791 of this side's interface, and recomputes each iCRC with zlib over the bytes as they
+# are there. Ends once the number of packets that a peer has sent is known, or after a while.
 CATCH = r"""
 import collections, socket, sys, zlib
 catcher = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
@@ -224,13 +224,13 @@ def _expect_good(*children):
 
 
 def _exact(packets, *options):
-    """Each packet has the right iCRC over the headers that the kernel has made, as somebody else computes it."""
+    """Each packet has the right iCRC for the headers that the kernel built, as an independent program computes it."""
 
     def body(session):
         catcher = session.start_plain("catcher", [*session.wire.inside(1), "python3", "-c", CATCH, str(packets), "10"])
         if not catcher.wait_for_output("catching", 20):
             raise Failure("packets cannot be caught")
-        # READ: the server sends the data. The catcher sees what of it is for side 1.
+        # READ: the server sends the data. The catcher sees the packets for side 1.
         server, client = _pair(session, ["ib_read_bw", "-n", "100", *options])
         _expect_good(server, client)
         if check_bandwidth(client.output(), (65536,)):
@@ -252,7 +252,7 @@ def rping(session):
     for address in ("10.77.0.1", "fd77::1"):
         server = session.start(f"server at {address}", 0, ["stdbuf", "-oL", "rping", "-s", "-a", address, "-v", "-C", "10"])
         client = None
-        for _ in range(100):  # until the server listens: nothing tells from outside
+        for _ in range(100):  # until the server listens, which is not visible from outside
             client = session.start(f"client to {address}", 1, ["rping", "-c", "-a", address, "-v", "-C", "10"])
             session.expect_exit(client, 30)
             if client.exit_code == 0 or server.exit_code is not None:
@@ -272,7 +272,7 @@ time.sleep(60)
 
 
 def refused(session):
-    """What cannot be is one line that says what to do."""
+    """An impossible request gets one line that says what to do."""
     holder = session.start_plain("holder", [*session.wire.inside(0), "python3", "-c", HOLD])
     if not holder.wait_for_output("held", 20):
         raise Failure("the port could not be held")
@@ -288,14 +288,14 @@ def refused(session):
 
 
 def several(session):
-    """Pairs at the same time share a machine's UDP port 4791 through an unprivileged uroced."""
+    """Pairs running at the same time share a machine's UDP port 4791 through an unprivileged uroced."""
     kinds = ("ib_write_bw", "ib_read_bw", "ib_send_bw")
     expect_good_pairs(start_pairs(session, 3, [(0, 1), (1, 0)], ("-n", "200"), kinds))
 
 
 def small_way(session):
-    """The way carries less than both interfaces, which the router tells the server's kernel: the program ends with an
-    error, one line tells why, and what it says to do helps."""
+    """The path has a smaller MTU than both interfaces, which the router tells the server's kernel: the program ends
+    with an error, one line says why, and its advice helps."""
     port = str(free_tcp_port())
     words = ["ib_read_bw", "-n", "50", "-p", port]
     server = session.start("server", 0, words)

@@ -34,11 +34,11 @@ def _end_well(session, child, timeout_s, *patterns):
 
 
 def _packets_of(child):
-    """How many packets the ranks sent, from what each says at its end (UROCE_LOG=info)."""
+    """How many packets the ranks sent, from each rank's final log lines (UROCE_LOG=info)."""
     return [int(number) for number in re.findall(r"counted: .*?\btx_packets (\d+)", child.output())]
 
 
-# UCX's own benchmark: a server, and a client that names the test.
+# UCX's own benchmark: a server, and a client that selects the test.
 def _ucx_pair(*options, environment=None, timeout_s=40, transport=""):
     def body(session):
         _need("ucx_perftest")
@@ -58,7 +58,7 @@ def _ucx_pair(*options, environment=None, timeout_s=40, transport=""):
     return body
 
 
-# Launchers that start ranks on this machine: where they are, how they are told how many.
+# Launchers that start ranks on this machine: their paths, and the option for the number of ranks.
 MPI = {
     "openmpi": ("mpicc.openmpi", ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n"]),
     "mpich": ("mpicc.mpich", ["mpirun.mpich", "-n"]),
@@ -79,7 +79,8 @@ def _ranks(library, count, environment=None, timeout_s=120):
             ranks = session.start_plain("ranks", words, {"UROCE_LOG": "info", **(environment or {})})
             verified = r"^verified .*\b%d (ranks|PEs)$" % count
             if library == "openshmem":
-                # Debian's 4.1.4 crashes in its own exit handlers, with and without uroce: only what it did before counts.
+                # Debian's 4.1.4 crashes in its own exit handlers, with and without uroce: only its work before that
+                # counts.
                 if not ranks.wait(timeout_s) or not re.search(verified, ranks.output(), re.MULTILINE):
                     raise Failure("the PEs verified nothing")
                 return

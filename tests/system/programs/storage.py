@@ -23,7 +23,7 @@ QEMU_INITIATOR = "iqn.2008-11.org.linux-kvm"  # QEMU's own
 
 def fio(verb, session):
     """64 MiB by fio's engine. For SENDs its server has more buffers than are in flight, as fio's source recommends, and
-    reads what it got: each block has its checksum."""
+    verifies what it received: each block has its checksum."""
     _need("fio")
     send = verb == "send"
     common = ["--ioengine=rdma", "--port=8765", "--bs=64k", "--size=64m", "--thread"]
@@ -57,7 +57,7 @@ TGTD_FOLDER = pathlib.Path("/run/tgtd")
 
 @contextlib.contextmanager
 def _tgtd_control(session):
-    """A control port that nobody uses. tgtd leaves its socket and its lock behind; what was not there before goes again."""
+    """An unused control port. tgtd leaves its socket and its lock behind; those that are new are removed."""
     before = set(TGTD_FOLDER.glob("*")) if TGTD_FOLDER.exists() else None
     control = os.getpid() % 32000 + 1  # tgtadm takes no larger number
     while any(path.name.startswith(f"socket.{control}") for path in before or ()):
@@ -97,14 +97,14 @@ def iser(session):
         _wait_for_tgtd(control)
         _tgtadm(control, "--op", "new", "--mode", "target", "--tid", "1", "-T", TARGET)
         _tgtadm(control, "--op", "new", "--mode", "logicalunit", "--tid", "1", "--lun", "1", "-b", str(disk))
-        # This release asks for both: an address, and the initiator's name.
+        # This release requires both: an address, and the initiator's name.
         for allowed in (("-I", "ALL"), ("-Q", INITIATOR), ("-Q", QEMU_INITIATOR)):
             _tgtadm(control, "--op", "bind", "--mode", "target", "--tid", "1", *allowed)
         url = f"iser://127.0.0.1:3260/{TARGET}/1"
 
         def run(name, command, code, *patterns):
-            # libiscsi's thread for connections reads what was freed when a session ends (doc/programs.md): harmless as
-            # long as freed memory keeps its content, which the test runner sees to that it does not.
+            # libiscsi's connection thread reads freed memory when a session ends (doc/programs.md): harmless as long as
+            # freed memory keeps its content, which the test runner's settings prevent.
             child = session.start(name, 1, command, {"MALLOC_PERTURB_": "0"})
             session.expect_exit(child, 20)
             if child.exit_code != code:
@@ -125,7 +125,7 @@ def iser(session):
 
 
 class Monitor:
-    """A guest's QMP socket."""
+    """The QMP socket of a guest."""
 
     def __init__(self, path, child):
         deadline = time.monotonic() + 20
@@ -156,7 +156,7 @@ class Monitor:
 
 
 def migration(session):
-    """A machine's 64 MiB of memory, 40 of them with random content, move to another over RDMA."""
+    """A machine with 64 MiB of memory, 40 of them with random content, migrates over RDMA."""
     _need("qemu-system-x86_64")
     qemu = ["qemu-system-x86_64", "-machine", "pc,accel=tcg", "-m", "64M", "-display", "none", "-S", "-nodefaults",
             "-no-user-config"]

@@ -29,7 +29,7 @@ SHOWS_PORT = pathlib.Path(__file__).resolve().parent / "sources" / "shows_port.p
 
 
 class Uplinks:
-    """A uroced for each of some sides of a wire, whose programs meet in a directory of their side's own."""
+    """A uroced for each of some sides of a wire; the programs of a side share a directory of their own."""
 
     SIDES = (0, 1)
 
@@ -83,7 +83,7 @@ class UplinkWire(Uplinks, VethWire):
 
 
 class HalfUplinkWire(Uplinks, VethWire):
-    """The server's side has a uroced, the client's has the port for itself."""
+    """The server's side has a uroced, the client has the port for itself."""
 
     SIDES = (0,)
 
@@ -94,7 +94,7 @@ class UplinkTapWire(Uplinks, TapWire):
 
 
 class TapPeerWire(TapWire):
-    """A TAP, which a bridge joins to a veth pair into another namespace: there is the client, with its end of the pair."""
+    """A TAP that a bridge joins to a veth pair; the client is in another namespace, with the pair's other end."""
 
     def __init__(self):
         super().__init__()
@@ -135,7 +135,7 @@ class TapPeerWire(TapWire):
 
 
 class UplinkTapPeerWire(Uplinks, TapPeerWire):
-    """The server's uroced has the TAP, the client has the port for itself."""
+    """The server's uroced has the TAP, the client has its port for itself."""
 
     SIDES = (0,)
 
@@ -144,14 +144,14 @@ class UplinkTapPeerWire(Uplinks, TapPeerWire):
 
 
 class UplinkTapPeersWire(UplinkTapPeerWire):
-    """The same with a uroced in the other namespace, too."""
+    """The same, with a uroced in the other namespace as well."""
 
     SIDES = (0, 1)
 
 
 class UplinkCardWire(Uplinks, CardWire):
-    """Two inline models of the card; uroced gets EAL's arguments, as for a card on PCI. The cable lies in the directory
-    that both sides share, so they have segments of their own there."""
+    """Two inline models of the card; uroced gets EAL's arguments, as for a card on PCI. The cable is in the directory
+    that both sides share, so they have separate segments there."""
 
     def __enter__(self):
         try:
@@ -177,7 +177,7 @@ class UplinkCardWire(Uplinks, CardWire):
 
 
 class UplinkOneCardWire(UplinkCardWire):
-    """One inline model of the card with a uroced, and at the other end of its cable one that a single program has for itself."""
+    """One inline model of the card with a uroced, and at the other end of its cable one used by a single program."""
 
     SIDES = (0,)
 
@@ -211,7 +211,7 @@ def cases():
 
 
 def several_at_once(session):
-    """Programs of one machine share the port, and talk to each other beside it: their frames never come out."""
+    """Programs of one machine share the port, and bypass it among themselves: those frames never leave the machine."""
     kinds = ("ib_write_bw", "ib_send_bw", "ib_read_bw")
     expect_good_pairs(start_pairs(session, 3, [(0, 1)], ("-n", "300"), kinds))
     before = counters(session, 0)
@@ -225,7 +225,7 @@ def several_at_once(session):
 
 
 def one_identity(session):
-    """Every program shows the port's addresses and interface, and so does one that only lists the device."""
+    """Every program shows the port's addresses and interface, as does one that only lists the device."""
     child = session.start("ibv_devinfo", 0, ["ibv_devinfo", "-v"])
     session.expect_exit(child, 20)
     for text in ("::ffff:10.77.0.1", "PORT_ACTIVE", "active_mtu:\t\t4096"):
@@ -237,7 +237,7 @@ def one_identity(session):
         raise Failure(f"parent has {interface.output()!r}")
 
 
-# Asks three times who has an address, and pings it three times: how many answers of each kind come within half a second.
+# Sends three ARP requests and three pings, and counts the answers of each kind within half a second.
 ASK = r"""
 import socket, struct, sys, time
 address = sys.argv[1]
@@ -298,7 +298,7 @@ def answers_for_the_host(session):
 
 
 def restarted(session):
-    """uroced is killed and started again: programs hear of it, and connections go on within their retry budget."""
+    """uroced is killed and started again: programs learn of it, and connections continue within their retry budget."""
     watch = session.start("ibv_asyncwatch", 0, ["stdbuf", "-oL", "ibv_asyncwatch"])
     if not watch.wait_for_output("async event FD", 20):
         raise Failure("ibv_asyncwatch did not start")
@@ -317,7 +317,8 @@ def restarted(session):
 
 
 def mtu_follows(session):
-    """What the uplink's interface carries is the active MTU of programs that run, and of those that start later."""
+    """The MTU of the uplink's interface determines the active MTU of running programs, and of those that start
+    later."""
     shows = session.start("shows", 0, [sys.executable, str(SHOWS_PORT)])
     if not shows.wait_for_output("mtu 4096 ", 20):
         raise Failure("not the MTU of the interface at first")
@@ -343,7 +344,7 @@ def gone_for_good(session):
     session.expect_exit(client, faults.RETRY_BUDGET_S + 5)
     if client.exit_code == 0:
         raise Failure("the client exited 0 although there was no way")
-    # Programs ask for a port that is up, so those that start now find one that is down, and say so.
+    # Programs require a port that is up, so those that start now find it down, and say so.
     late = session.start("late", 0, ["ibv_devinfo"])
     session.expect_exit(late, 20)
     if "PORT_DOWN" not in late.output():
@@ -361,7 +362,7 @@ def local_pair_survives(session):
 
 
 def quotas(session):
-    """A program gets so many queue pairs and so much of the wire, and no more."""
+    """A program gets a limited number of queue pairs and a limited share of the wire."""
     session.wire.daemons[0].stop()
     session.wire.start_daemon(0, "--max-qps", "16", "--rate", "80M")
     child = session.start("ibv_devinfo", 0, ["ibv_devinfo", "-v"])
@@ -378,7 +379,7 @@ def quotas(session):
     with tempfile.TemporaryDirectory() as folder:
         counting = session.start("counting", 0, [build_program(folder, "verbs_many_qps"), "17"])
         session.expect_refusal(counting, 20, "after 16", "cannot allocate memory")
-    # The client is behind the quota: what it writes is counted on its way to the wire.
+    # The client is the side with the quota: what it writes is counted on its way to the wire.
     port = str(free_tcp_port())
     server = session.start("server", 1, ["ib_write_bw", "-D", "3", "-u", "20", "-p", port])
     if not wait_for_listener(server, int(port), 20):
@@ -395,7 +396,7 @@ def quotas(session):
 
 
 def memory_quota(session):
-    """Who has memory for one other program meets no second one, and says why."""
+    """A program with memory for one other program meets no second one, and says why."""
     session.wire.daemons[0].stop()
     session.wire.start_daemon(0, "--max-memory", "4.65M")
     address = "127.0.0.1"
@@ -413,7 +414,7 @@ def memory_quota(session):
 
 
 def other_users(session):
-    """`--group`: users of the group share the port, and talk to each other; others do not see it."""
+    """`--group`: users in the group share the port and reach each other; others do not see it."""
     if shutil.which("setpriv") is None or shutil.which("unshare") is None:
         raise Skip("setpriv and unshare are not installed")
     script = f"""
@@ -456,7 +457,7 @@ def _expect_one_line(child):
 
 
 def refused(session):
-    """What cannot work is one line."""
+    """An impossible request gets one line."""
     for words, says in (
             (["--port", "shmlan"], "leads out of a segment"),
             (["--port", "net_af_packet0,iface=nosuch7"], "nosuch7"),
@@ -475,7 +476,7 @@ def refused(session):
 
 
 def metrics(session):
-    """Counters over HTTP, of uroced and of the programs beside it; an address that cannot be had is one line."""
+    """Counters over HTTP, of uroced and of the programs behind it; an unavailable address gets one line."""
     with tempfile.TemporaryDirectory() as runtime:
         address = f"127.0.0.1:{free_tcp_port()}"
         command = [find_built("apps/uroced"), "--port", "net_null0", "--addr", "10.0.0.3/24", "--metrics", address]

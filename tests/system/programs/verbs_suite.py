@@ -13,7 +13,7 @@ from session import Failure, Scenario
 from wires import Skip
 
 TESTS = pathlib.Path("/usr/share/doc/rdma-core/tests")
-# What they ask for and we do not do; one that passes is noticed, too.
+# Tests of features that we do not have; one that passes is reported, too.
 DIFFERENT = {
     "test_device.DMTest.test_multi_process_alloc_dm": "a child that uses its parent's device",
 }

@@ -15,7 +15,7 @@ class Skip(Exception):
 
 
 class NamedWire:
-    """Has a name of its own, so that tests and users do not meet."""
+    """Has a unique name, so that it does not collide with other tests and users."""
 
     def __init__(self):
         self._name = f"test{os.getpid()}"
@@ -59,7 +59,7 @@ class SwitchWire:
                                         stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
         deadline = time.monotonic() + 30
         while True:
-            # Not by seek and read: the switch writes with the same file position.
+            # Not with seek and read: the switch writes at the same file position.
             text = os.pread(output.fileno(), os.fstat(output.fileno()).st_size, 0).decode(errors="replace")
             if "is ready" in text:
                 return self
@@ -86,7 +86,7 @@ class SwitchWire:
 
 
 class LossySwitchWire(SwitchWire):
-    """A switch that loses one frame of a hundred."""
+    """A switch that loses one frame in a hundred."""
 
     OPTIONS = ("--impair", "loss 1%")
 
@@ -97,7 +97,7 @@ def _ip(*words):
 
 def _make_namespace(space):
     _ip("netns", "add", space)
-    _ip("netns", "exec", space, "true")  # made is not yet usable, in some containers
+    _ip("netns", "exec", space, "true")  # in some containers it is not usable right after its creation
 
 
 class VethWire:
@@ -151,8 +151,8 @@ class VethWire:
 
 
 class XdpWire(VethWire):
-    """The same veth pair by AF_XDP sockets. They take everything that arrives, so TCP has a pair of its own; a frame
-    fits into a page, so the RoCE MTU is 1024."""
+    """The same veth pair by AF_XDP sockets. They take everything that arrives, so TCP has a separate pair; a frame must
+    fit into a page, so the RoCE MTU is 1024."""
 
     def __init__(self):
         super().__init__("af_xdp", 1500)
@@ -227,7 +227,7 @@ class CardWire(NamedWire):
 
 
 class CardServerWire(NamedWire):
-    """Two models of the FPGA card, each in a process of its own that serves it over vfio-user."""
+    """Two models of the FPGA card, each served over vfio-user by a process of its own."""
 
     def __init__(self):
         super().__init__()
@@ -272,6 +272,6 @@ def find_built(path):
     return str(build_directory / path)
 
 
-build_directory = pathlib.Path()  # set by who runs the tests
+build_directory = pathlib.Path()  # set by the test runner
 
 WIRES = {"card": CardWire, "card_server": CardServerWire, "card_tap": CardTapWire, "segment": SegmentWire, "switch": SwitchWire, "switch_lossy": LossySwitchWire, "veth": VethWire, "xdp": XdpWire, "tap": TapWire}

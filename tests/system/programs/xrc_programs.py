@@ -15,7 +15,7 @@ WIRES = {"card": "long", "switch": "long", "veth": "long"}
 
 
 def start_pingpong(options, clients, wire, session):
-    """A server for so many clients, and two clients at most; the server is the first."""
+    """A server for this many clients, and at most two clients; the server comes first."""
     if shutil.which("ibv_xsrq_pingpong") is None:
         raise Skip("ibv_xsrq_pingpong is not installed")
     port = free_tcp_port()
@@ -40,8 +40,8 @@ def pingpong(options, wire, session):
 
 
 def two_clients(session):
-    """The server sends to each client through the connection with the other: that takes one domain in both processes,
-    which there is not. It is told so, and the one that refuses says why."""
+    """The server sends to each client through the connection with the other one: that needs one domain in both
+    processes, which does not exist. The program gets an error, and the side that refuses says why."""
     server, *clients = start_pingpong((), 2, "segment", session)
     if not server.wait_for_output("remote invalid request", 20):
         raise Failure("the server's message was not refused")

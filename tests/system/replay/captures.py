@@ -47,7 +47,7 @@ class Packet:
 
     @property
     def payload(self) -> slice:
-        """Of READ responses and of requests without extension headers."""
+        """Of READ responses, and of requests without extension headers."""
         extension = 4 if self.opcode in (READ_FIRST, READ_LAST, READ_ONLY) else 0
         return slice(self.bth + 12 + extension, len(self.data) - 4)
 
@@ -69,7 +69,7 @@ class Packet:
         self.data[-4:] = self.icrc()
 
     def seal_ip(self):
-        """The IPv4 header's checksum."""
+        """Recomputes the IPv4 header's checksum."""
         self.data[24:26] = b"\0\0"
         total = sum(struct.unpack(">10H", self.data[14:34]))
         total = (total & 0xFFFF) + (total >> 16)
@@ -81,7 +81,7 @@ class Packet:
         self.seal()
 
     def add(self, offset: int, width: int, step: int = 1):
-        """Adds to a big-endian field `offset` bytes behind the beginning of the BTH."""
+        """Adds to a big-endian field `offset` bytes after the beginning of the BTH."""
         at = self.bth + offset
         value = int.from_bytes(self.data[at : at + width], "big") + step
         self.data[at : at + width] = (value % (1 << 8 * width)).to_bytes(width, "big")
@@ -92,7 +92,7 @@ class Packet:
 
 
 def load(path: pathlib.Path):
-    """The file's header, and its packets; little-endian pcap only."""
+    """The file's header and its packets; little-endian pcap only."""
     content = path.read_bytes()
     assert content[:4] in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1"), path
     packets, at = [], 24

@@ -47,7 +47,7 @@ def same_verdicts():
 
 
 def planted():
-    """Another MSN in the first ACK of rc-send; a reserved bit in its second request."""
+    """Another MSN in the first ACK of rc-send, and a reserved bit in its second request."""
     for role, frame, edit in (("responder", 4, lambda p: p.add(13, 3)), ("requester", 2, lambda p: p.add(4, 1))):
         header, packets = cap.load(CAPTURES / "rc-send.pcap")
         edit(packets[frame - 1])
@@ -84,7 +84,7 @@ def port_of_eal():
 
 
 def ended_by_a_signal():
-    """Its files have no names any more when it begins to print."""
+    """Its files are already unlinked when it begins to print."""
     paths = sorted(CAPTURES.glob("*.pcap")) * 4
     environment = dict(os.environ, TMPDIR=str(TEMPORARY))
     for number in (signal.SIGTERM, signal.SIGKILL):

@@ -22,7 +22,7 @@ TOOL, CAPTURES, DOC = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.a
 SCRATCH = tempfile.TemporaryDirectory()
 EDITED = pathlib.Path(SCRATCH.name) / "edited.pcap"
 
-# What no requester of ours sends, and requests that nobody answers: see doc/replay.md.
+# What our requesters never send, and requests that are not answered: see doc/replay.md.
 NOT_REPLAYED = {
     "host-peer-rc": [
         "0xb1 RC as requester: not replayed: frame 1 has a wrong iCRC",
@@ -110,7 +110,7 @@ def edits_of_request(packet):
 
 
 def sweep(names, role, wanted, edits):
-    """Every edit of every packet, one at a time, has to be found, and to be found there."""
+    """Each edit of each packet, one at a time, must be found, at its place."""
     for name in names:
         header, packets = cap.load(CAPTURES / f"{name}.pcap")
         for index, packet in enumerate(packets):
@@ -126,7 +126,7 @@ def sweep(names, role, wanted, edits):
 
 
 def changed(name, frames, edit=None):
-    """The capture without these frames, or with them edited."""
+    """The capture with these frames removed, or edited."""
     header, packets = cap.load(CAPTURES / f"{name}.pcap")
     if edit is None:
         packets = [p for i, p in enumerate(packets) if i + 1 not in frames]
@@ -146,7 +146,7 @@ def spoil_icrc(packet):
     packet.data[-1] ^= 1
 
 
-# Of cm-rping: frame, who sends it, byte of the MAD, bits, what, and for a few the name of the row that shows it.
+# Of cm-rping: frame, sender, byte of the MAD, bits, name, and for a few the row that shows it.
 PLANTED_IN_MADS = [
     (1, "requester", 5, 0x04, "status of the REQ", "header byte 5"),
     (1, "requester", 24 + 26, 0x01, "reserved bits of the REQ"),
@@ -199,7 +199,7 @@ def connection_management():
 
 
 def what_a_qp_keeps():
-    """Edits of what a QP is free to choose, but once; of IPv4 packets."""
+    """Edits of fields that a QP chooses freely, but only once; in IPv4 packets."""
 
     def ip(offset, mask):
         def edit(p):
@@ -220,7 +220,7 @@ def what_a_qp_keeps():
 
 
 def narrow_tolerances():
-    """What stays outside of the tolerances although it is close to them."""
+    """Packets that are just outside the tolerances."""
     for role, frames in (("responder", (5, 6)), ("requester", (2, 3))):
         for frame in frames:
             for what, edit in what_a_qp_keeps():
@@ -256,7 +256,8 @@ def narrow_tolerances():
     expect(result.returncode == 1 and "frame 6: the recorded responder answers, we do not" in result.stdout,
            "an ACK that acknowledges less than the one before is found", result)
 
-    # The NAK that one lost packet earned is not in the capture: what came behind that packet is not lost for that.
+    # The NAK caused by one lost packet is missing in the capture: that does not make the packets after it count as
+    # lost.
     result = replay("--as", "responder", changed("rc-loss-send-middle", [7]))
     expect(result.returncode == 0 and "lost-request 1" in result.stdout and "lost-answer 1" in result.stdout,
            "one lost packet is one lost packet", result)
@@ -280,7 +281,7 @@ def narrow_tolerances():
     result = replay("--as", "responder", EDITED)
     expect(result.returncode == 1, "a DREQ for another QP ends nothing", result)
 
-    # A refused connection: REQ and REJ, and nothing else.
+    # A refused connection: only REQ and REJ.
     header, packets = cap.load(CAPTURES / "cm-rping.pcap")
     mad = packets[1].bth + 12 + 8
     packets[1].data[mad + 17] = 0x12
@@ -292,7 +293,7 @@ def narrow_tolerances():
     cap.save(EDITED, header, packets[:2] + cap.load(CAPTURES / "rc-send.pcap")[1])
     expect(replay("--strict", EDITED).returncode == 0, "nor beside others")
 
-    # Nobody knows of the first copy of a request unless something behind it arrived.
+    # The first copy of a request is known to have arrived only if something after it arrived.
     header, packets = cap.load(CAPTURES / "rc-send.pcap")
     packets[2].header = packets[4].header
     cap.save(EDITED, header, packets[:2] + [packets[0], packets[4], packets[2], packets[5]])
@@ -393,7 +394,7 @@ def raw_ip():
 
 
 def parameters():
-    """A capture that begins in the middle of a connection: only a file can tell the MSN."""
+    """A capture that begins in the middle of a connection: only a parameter file can give the MSN."""
     capture = changed("rc-atomic-fadd", [1, 4])
     text = pathlib.Path(SCRATCH.name) / "parameters"
     text.write_text("# before the capture\nmsn = 1\n")

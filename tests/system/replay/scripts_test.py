@@ -85,7 +85,7 @@ def main():
 
 
 def table():
-    """The rows of the documentation."""
+    """The rows of the documentation's table."""
     return [f"| {', '.join(f'`{name}`' for name in sorted(names))} | {reason} |" for reason, names in KNOWN.items()]
 
 

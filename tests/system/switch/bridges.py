@@ -14,7 +14,7 @@ from session import Failure
 PINGPONG_BYTES = 2 * 4096 * 1000
 LEFT = ("--port", "shmlan:left", "--addr", "10.77.0.1/24", "--addr", "fd77::1/64")
 RIGHT = ("--port", "shmlan:right", "--addr", "10.77.0.2/24", "--addr", "fd77::2/64")
-# Five echo requests of the kernel, each until it is answered or a second is over.
+# Five echo requests of the kernel, each waiting for its answer for at most a second.
 PING = """
 import select, socket, struct, sys
 icmp = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
@@ -29,7 +29,7 @@ for number in range(5):
             break
 print(answers, "answers")
 """
-# Eight seconds and more of retries, in which a switch is started again on a machine that is busy.
+# Eight seconds and more of retries, during which a switch is restarted on a busy machine.
 PATIENT = ("-u", "18")
 
 
@@ -59,12 +59,12 @@ class Segments(Lab):
 
 
 def pingpong(lab, gid_index, **more):
-    """Of what arrives, every byte is compared. GID 0 is the link-local one, then those of --addr follow."""
+    """Every received byte is compared. GID 0 is the link-local one, followed by those of --addr."""
     return lab.start_across("ibv_rc_pingpong", "-g", str(gid_index), "-c", **more)
 
 
 def two_segments(tools):
-    """Programs of two segments find each other, with IPv4 and IPv6; those of one segment do not need the switch."""
+    """Programs of two segments reach each other, over IPv4 and IPv6; those of one segment do not need the switch."""
     with Segments(tools) as lab:
         for gid_index in (0, 1, 2):
             expect_none(check_pingpong(lab.finish(pingpong(lab, gid_index)), PINGPONG_BYTES))
@@ -84,7 +84,7 @@ def two_segments(tools):
 
 
 def faults_between_segments(tools):
-    """Rate and faults are those of any port: a pair is slow, loses frames, and ends in peace."""
+    """Rate and faults work as at any port: a pair is slow, loses frames, and ends well."""
     with Segments(tools, "--rate", "1:100M", "--impair", "1:loss 1%") as lab:
         output = lab.finish(lab.start_across("ib_write_bw", "-n", "100"))
         expect_none(check_bandwidth(output, (65536,)))
@@ -95,7 +95,7 @@ def faults_between_segments(tools):
 
 
 def killed_between_segments(tools):
-    """The switch is killed under a connection and started again: the connection goes on within its retry budget."""
+    """The switch is killed during a connection and restarted: the connection continues within its retry budget."""
     with Segments(tools) as lab:
         expect_none(check_pingpong(lab.finish(pingpong(lab, 1)), PINGPONG_BYTES))
         pair = lab.start_across("ib_write_bw", "-D", "8", *PATIENT)
@@ -137,7 +137,7 @@ def segment_and_interface(tools):
 
 
 def one_segment_twice(tools):
-    """Is a loop, and refused in one line."""
+    """That is a loop, and is refused in one line."""
     with tempfile.TemporaryDirectory() as folder:
         result = subprocess.run([tools.switch, "--port", "shmlan:a", "--port", "shmlan:a"], capture_output=True, text=True,
                                 check=False, timeout=60, env={**os.environ, "UROCE_RUNTIME_DIR": folder})
@@ -146,7 +146,8 @@ def one_segment_twice(tools):
 
 
 def second_way(tools):
-    """A second switch between two segments is a loop, and refused in one line; beside the first it may join others."""
+    """A second switch between two segments is a loop, and is refused in one line; it may join others beside the
+    first."""
     with Segments(tools) as lab:
         again = lambda *ports: subprocess.run([tools.switch, *(word for port in ports for word in ("--port", port))],
                                               capture_output=True, text=True, check=False, timeout=60,

@@ -13,10 +13,10 @@ from session import Failure
 
 PINGPONG_BYTES = 2 * 4096 * 1000
 SCRIBBLES = 400_000
-ATTACKED = 2  # behind those of the pair
+ATTACKED = 2  # the port after those of the pair
 CROWD = 200
 LITTER = 10_000
-# Of the members that the switch meets at that port, of the honest ones at the others, and what is open during a look.
+# Of the members that the switch sees at that port, of the honest ones at the others, and what is open during a check.
 DESCRIPTORS_MOST = 8 + 2 + 10
 
 
@@ -29,13 +29,13 @@ def descriptors(lab):
 
 
 def honest_pairs(lab):
-    """One after the other, on ports 0 and 1."""
+    """One pair after the other, on ports 0 and 1."""
     problems = check_pingpong(lab.finish(lab.start_pair("ibv_rc_pingpong", "-g", "1", "-c")), PINGPONG_BYTES)
     return problems + check_bandwidth(lab.finish(lab.start_pair("ib_write_bw", "-n", "500")), (65536,))
 
 
 class Descriptors:
-    """The most that the switch has open while the block runs."""
+    """The maximum number of descriptors that the switch has open while the block runs."""
 
     def __init__(self, lab):
         self.lab = lab
@@ -70,7 +70,7 @@ def wait_for(condition, text, seconds=10):
 
 
 def hostile_peers(tools):
-    """Whoever has nothing to do with the attacked port notices nothing, and afterwards that port is one like any other."""
+    """Programs that do not use the attacked port are not disturbed, and afterwards that port works like any other."""
     with Lab(tools, "--ports", str(ATTACKED + 1)) as lab:
         before = descriptors(lab)
         place = lab.folder / f"switch-lab@port{ATTACKED}"
@@ -89,7 +89,7 @@ def hostile_peers(tools):
         for number in range(ATTACKED):
             if lab.port(number)["drop_rx_nonsense"] != 0:
                 raise Failure(f"port {number} is not the one that was attacked: {lab.port(number)}")
-        holder = lab.start("holder", ["ibv_asyncwatch"])  # at port 0, so that the next ones have 1 and the attacked one
+        holder = lab.start("holder", ["ibv_asyncwatch"])  # at port 0, so the next ones get 1 and the attacked one
         if not holder.wait_for_output("async event FD", 20):
             raise Failure("the holder did not start")
         frames = lab.port(ATTACKED)["rx_frames"]
@@ -99,8 +99,8 @@ def hostile_peers(tools):
 
 
 def crowded_port(tools):
-    """However often somebody joins at one port, and however many files lie there, the others work, and the switch has descriptors
-    left: counted meanwhile, not afterwards."""
+    """However often members join at one port, and however many files lie in its directory, the others work, and the
+    switch has descriptors left: counted during the attack, not afterwards."""
     with Lab(tools, "--ports", str(ATTACKED + 1)) as lab:
         before = descriptors(lab)
         place = lab.folder / f"switch-lab@port{ATTACKED}"

@@ -52,10 +52,8 @@ class Pair:
 
 
 class Lab:
-    """One switch. Leaving ends everything; after a Failure what the children printed is shown.
-
-    `beside`: another Lab, entered before, whose runtime directory and wires this switch shares.
-    """
+    """One switch. Leaving ends everything; after a Failure the children's output is shown. `beside`: another Lab,
+    entered before, with the runtime directory and wires that this switch shares."""
 
     def __init__(self, tools, *options, eal=(), name="lab", beside=None):
         self.tools = tools
@@ -96,7 +94,7 @@ class Lab:
             raise Failure("the switch did not start")
 
     def stop_switch(self):
-        """Ends it as a user does; its last table."""
+        """Ends it as a user does; returns its last table."""
         self.switch.signal(signal.SIGINT)
         if not self.switch.wait(STOP_TIMEOUT_S):
             raise Failure("the switch does not end on SIGINT")
@@ -105,7 +103,7 @@ class Lab:
         return self.switch.output()
 
     def ask(self, command):
-        """An answer of the switch's telemetry."""
+        """An answer from the switch's telemetry."""
         path = (self.folder / f"switch-{self.name}").read_text().splitlines()[2]
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
             connection.settimeout(5)
@@ -123,7 +121,7 @@ class Lab:
     # Programs.
 
     def start(self, name, command, environment=None, run_options=(), host=None):
-        """On the port that `run_options` say, or on the switch's own; in network namespace `host`, if there is one."""
+        """On the port that `run_options` name, or on the switch's own; in network namespace `host`, if given."""
         place = ["--port", f"switch:{self.name}"] if host is None and "--port" not in run_options else []
         line = [self.tools.uroce, "run", *place, *run_options, "--", *command]
         if host is not None:
@@ -134,8 +132,8 @@ class Lab:
 
     def start_pair(self, program, *options, server_environment=None, client_environment=None, server_run=(), client_run=(),
                    server_at=None, hosts=(None, None)):
-        """`server_at`: the Lab whose switch the server is plugged into, if it is another one. `hosts`: where server and
-        client run, as `add_host` numbers them."""
+        """`server_at`: the Lab that the server is connected to, if another one. `hosts`: where server and client run,
+        as `add_host` numbers them."""
         if shutil.which(program) is None:
             raise Skip(f"{program} is not installed")
         port = str(free_tcp_port())
@@ -148,7 +146,7 @@ class Lab:
         return Pair(program, server, client)
 
     def logged_pair(self, name, program, *options, capture=False, **more):
-        """A pair whose sides keep a log, and on demand captures, in `folder`: `counted` and `frames_of` read them."""
+        """A pair whose sides write logs, and on request captures, to `folder`: `counted` and `frames_of` read them."""
         environments = {}
         for side in ("server", "client"):
             where = self.folder / f"{name}-{side}"
@@ -157,7 +155,7 @@ class Lab:
         return self.start_pair(program, *options, **environments, **more)
 
     def counted(self, name, side):
-        """What the endpoint of a logged pair had counted in the end: names, and 0 for those it does not mention."""
+        """The final counters of a logged pair's endpoint: by name, 0 for those that the log does not mention."""
         log = (self.folder / f"{name}-{side}.log").read_text()
         pairs = [text.split() for line in re.findall(r"counted: (.*)", log) for text in line.split(", ")]
         if not pairs:
@@ -168,7 +166,7 @@ class Lab:
         return read_capture(self.folder / f"{name}-{side}.pcapng")
 
     def finish(self, pair, timeout_s=60):
-        """Both have to end by themselves, in peace; the client's output."""
+        """Both must end by themselves, without errors; returns the client's output."""
         deadline = time.monotonic() + timeout_s
         for child in (pair.client, pair.server):
             if not child.wait(max(0.5, deadline - time.monotonic())):
@@ -183,13 +181,11 @@ class Lab:
     # The kernel.
 
     def add_host(self, number, mtu=1500):
-        """A network namespace with one interface, 10.78.0.N, whose other end (here) is for `--port`. Its name.
-
-        Has to be called before the switch starts: make the Lab, add hosts, then enter it.
-        """
+        """A network namespace with one interface, 10.78.0.N, whose other end (here) is for `--port`. Returns its name.
+        To be called before the switch starts: make the Lab, add hosts, then enter it."""
         if os.geteuid() != 0 or shutil.which("ip") is None:
             raise Skip("network namespaces need root and iproute2")
-        # Never the same twice: the kernel takes its time to remove them.
+        # Never the same name twice: the kernel takes its time to remove them.
         serial = next(SERIAL)
         space, here = f"uroce-lab{os.getpid()}-{serial}", f"ul{os.getpid() % 100000}-{serial}"
         try:
@@ -203,7 +199,7 @@ class Lab:
                 subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
                 if words[:2] == ["netns", "add"]:
                     self._spaces.append(space)
-            # Frames as they are on a cable: of the MTU's size, with their checksums.
+            # Frames as on a cable: of at most the MTU's size, with their checksums.
             subprocess.run(["ip", "netns", "exec", space, sys.executable, "-B", __file__, "eth0"], check=True,
                            capture_output=True, text=True)
         except subprocess.CalledProcessError as error:
@@ -218,7 +214,7 @@ class Lab:
 
 
 class KernelHosts(Lab):
-    """A switch between two hosts of the kernel, 10.78.0.1 and .2 at ports 0 and 1."""
+    """A switch between two kernel hosts, 10.78.0.1 and .2 at ports 0 and 1."""
 
     def __init__(self, tools, *options, drivers=("net_af_packet", "net_af_packet"), arguments="", **more):
         super().__init__(tools, "--ports", "0", **more)
@@ -229,7 +225,7 @@ class KernelHosts(Lab):
         super().__exit__(kind, *more)
 
     def tcp(self, seconds, *options):
-        """What iperf3 says in the end of a connection from 10.78.0.1 to .2."""
+        """iperf3's final report on a connection from 10.78.0.1 to .2."""
         if shutil.which("iperf3") is None:
             raise Skip("iperf3 is not installed")
         port = free_tcp_port()
@@ -245,7 +241,7 @@ class KernelHosts(Lab):
 
 @dataclasses.dataclass(frozen=True)
 class Frame:
-    """As tshark reads it. What a frame does not have is None."""
+    """As tshark reads it. A field that the frame does not have is None."""
     interface: int
     received: bool
     time_ns: int
@@ -285,7 +281,7 @@ def read_capture(path):
 
 
 def packets_in(path, display_filter):
-    """How many packets of a capture fit, as tshark sees it."""
+    """The number of packets in a capture that match, according to tshark."""
     if shutil.which("tshark") is None:
         raise Skip("tshark is not installed")
     result = subprocess.run(["tshark", "-n", "-r", str(path), "-Y", display_filter, "-T", "fields", "-e", "frame.number"],
@@ -296,7 +292,7 @@ def packets_in(path, display_filter):
 
 
 def one_line(text):
-    """The only line of an error message, without what the table may have said before."""
+    """The single line of an error message, after the table if there is one."""
     lines = [line for line in text.splitlines() if line.strip()]
     if len(lines) != 1:
         raise Failure(f"{len(lines)} lines instead of one: {text!r}")
@@ -304,7 +300,7 @@ def one_line(text):
 
 
 def bandwidth_mib(text):
-    """Average of perftest's result line, MiB/s."""
+    """The average in perftest's result line, MiB/s."""
     match = re.search(r"^ *\d+ +\d+ +[\d.]+ +([\d.]+)\s+[\d.]+\s*$", text, re.MULTILINE)
     if not match:
         raise Failure("no result line")

@@ -16,19 +16,19 @@ from outputs import check_bandwidth, check_pingpong
 from session import Failure
 from wires import Skip
 
-AF_XDP = 44  # Python does not know it
+AF_XDP = 44  # Python does not define it
 PINGPONG_BYTES = 2 * 4096 * 1000
 
-# The shared memory of a port, and what a burst may have brought behind it: frames that the switch has sent and a
-# program that ends does not read any more.
+# The size of a port's queue in shared memory, and of a burst that may have followed: frames that the switch has sent
+# and an ending program no longer reads.
 UNREAD = 256 + 64
 
-# Of perftest: an acknowledgement may take a second. Behind a slow port, or on a busy machine, the 67 ms that it would
-# wait otherwise are not enough.
+# For perftest: an acknowledgement may take a second. Behind a slow port, or on a busy machine, its default of 67 ms is
+# not enough.
 PATIENT = ("-u", "18")
 
-# DCQCN's times are made for 40 Gbit/s and microseconds. A link of 100 Mbit/s behind programs that wait for time slices is
-# slower by a factor of hundreds.
+# DCQCN's times are made for 40 Gbit/s and microseconds. A link of 100 Mbit/s behind programs that wait for time slices
+# is hundreds of times slower.
 RATE_MBPS = 100
 SLOW_DCQCN = ("rpg_ai_rate=1", "rpg_hai_rate=3", "rpg_min_rate=1", f"rpg_max_rate={RATE_MBPS}", "rpg_byte_reset=0",
               "rpg_time_reset=1500", "dce_tcp_rtt=1500", "dce_tcp_g=1008", "min_time_between_cnps=1000",
@@ -54,7 +54,7 @@ def megabits(text):
 
 
 def dropped_frames(lab, port):
-    """Frames that the switch did not forward, by name; but for those to or from a program that is not there (any
+    """Frames that the switch did not forward, by name; except those to or from a program that is not there (any
     more)."""
     absent = ("drop_port_down", "drop_no_link", "drop_no_route")
     return {name: value for name, value in lab.port(port).items()
@@ -62,7 +62,7 @@ def dropped_frames(lab, port):
 
 
 class Dumbbell:
-    """Two switches and the trunk between them: all that goes from left to right shares one capped port."""
+    """Two switches and the trunk between them: everything from left to right shares one capped port."""
 
     TRUNK = 2
 
@@ -95,7 +95,7 @@ class Dumbbell:
 
 
 def share(tools, algorithm, seconds, options=(), mtus=(1024, 1024), capture=False, judge=lambda *_: None):
-    """What two pairs get of the trunk, in Mbit/s."""
+    """The trunk bandwidth of two pairs, in Mbit/s."""
     run = ["--cc", algorithm]
     if algorithm == "dcqcn":
         for parameter in SLOW_DCQCN:
@@ -114,12 +114,13 @@ ECN = ("--ecn", "kmin=20K,kmax=200K,pmax=0.05")
 
 
 def rejected(counters):
-    """Packets that did not get as far as a queue pair that wanted them: after the program had closed it, above all."""
+    """Packets that did not reach a queue pair that wanted them, mostly because the program had already closed it."""
     return sum(value for name, value in counters.items() if name.startswith("rx_drop_"))
 
 
 def counts_agree(net):
-    """Counters of both ends and of the switch against three captures, two of which the judged wrote themselves."""
+    """Counters of both ends and of the switch against three captures, two of which were written by the ends
+    themselves."""
     trunk = net.left.port(Dumbbell.TRUNK)
     net.left.stop_switch()
     passed = [frame for frame in read_capture(net.capture) if frame.interface == Dumbbell.TRUNK and not frame.received]
@@ -148,19 +149,20 @@ def counts_agree(net):
 
 
 def fair_share(tools):
-    """Two pairs, one port, ECN marks and DCQCN: equal shares, and every mark and every CNP is accounted for."""
+    """Two pairs, one port, ECN marks and DCQCN: equal shares, and every mark and every CNP is counted."""
     shares = share(tools, "dcqcn", 3, ECN, capture=True, judge=counts_agree)
     text = f"{shares[0]:.1f} and {shares[1]:.1f} Mbit/s, Jain {jain(shares):.4f}"
     print(text)
     expect(jain(shares) >= 0.95, text)
-    # Each pair measures in a time of its own, so that the sum may be more than the 92 that the trunk lets through.
+    # Each pair measures over its own period, so the sum may exceed the 92 that the trunk lets through.
     expect(30 < sum(shares) < 115, f"{text}: together far from what the trunk lets through")
 
 
 def fair_share_of_unequals(tools):
-    """One sends packets of 4 KB, the other of 1 KB: windows alone give the first one four times as much. DCQCN does not
-    make them equal either: packets are marked, not bytes, so who sends long ones hears of congestion less often and
-    gets about twice as much (Jain 0.9). On a machine with little else to do 2.6 times was seen; 3 times is 0.8."""
+    """One sends packets of 4 KB, the other of 1 KB: with windows alone the first one gets four times as much. DCQCN
+    does not equalize them either: packets are marked, not bytes, so a sender of long packets gets fewer congestion
+    signals per byte and about twice the bandwidth (Jain 0.9). On a nearly idle machine a factor of 2.6 was seen; a
+    factor of 3 is 0.8."""
     without = share(tools, "none", 8, mtus=(1024, 4096))
     shares = share(tools, "dcqcn", 8, ECN, mtus=(1024, 4096))
     text = f"without DCQCN {without[0]:.1f} and {without[1]:.1f} Mbit/s, Jain {jain(without):.4f}; " \
@@ -171,7 +173,7 @@ def fair_share_of_unequals(tools):
 
 
 def pauses_in(frames, speed):
-    """For each pause that the program got, from XOFF to XON or to when it runs out: packets that left in it."""
+    """For each pause that the program received, from XOFF to XON or to its expiry: packets sent during it."""
     quantum_ns = 512e9 / speed
     until, last, spans = None, None, []
     for frame in frames:
@@ -191,8 +193,8 @@ def pauses_in(frames, speed):
 
 
 def paused_sender(lab, speed, sender="client"):
-    """The server is at port 0, the client at port 1, and the port to the other one is slow: nothing is lost, `sender`
-    is silent while it is paused, and it starts again. `speed`: what pauses are counted in. Says what it saw."""
+    """The server is at port 0, the client at port 1, and the port towards the receiver is slow: nothing is lost,
+    `sender` is silent while it is paused, and then continues. `speed`: the unit of pause times. Prints what it saw."""
     port = lab.port(("server", "client").index(sender))
     for number in (0, 1):
         expect(not dropped_frames(lab, number), f"port {number}: {dropped_frames(lab, number)}")
@@ -214,7 +216,7 @@ def paused_sender(lab, speed, sender="client"):
 def port_is_filled(rate, best, seen):
     text = f"{rate:.1f} of {best:.1f} Mbit/s, {seen}"
     print(text)
-    # On a busy machine switch and programs wait for each other's time slices.
+    # On a busy machine the switch and the programs wait for each other's time slices.
     expect(0.5 * best <= rate <= 1.05 * best, text)
 
 
@@ -222,7 +224,7 @@ LOSSLESS = ("--pfc", "3", "--tclass", "96")
 
 
 def lossless_pair(lab, program, *options, run=LOSSLESS, **more):
-    """What the client printed."""
+    """Returns the client's output."""
     return lab.finish(lab.logged_pair("pair", program, *options, *PATIENT, server_run=run, client_run=run, capture=True,
                                       **more))
 
@@ -235,18 +237,18 @@ def pfc(tools):
 
 
 def pfc_of_reads(tools):
-    """It is the server that has to pause, in the middle of its READ responses."""
+    """Here the server must pause, in the middle of its READ responses."""
     with Lab(tools, "--ports", "2", "--rate", "1:200M", "--pfc", "3", "--buffer", "6M") as lab:
         text = lossless_pair(lab, "ib_read_bw", "-D", "3", "-q", "2")
         port_is_filled(megabits(text), 200 * 4096 / (4096 + 78), paused_sender(lab, 1e9, "server"))
 
 
-# Queues of packets as small as an atomic's do not grow long: hardly anything but headroom.
+# Queues of packets as small as an atomic's do not grow long: little more than headroom.
 TIGHT = ("--pfc", "3", "--buffer", "4450K")
 
 
 def pfc_of_atomics(tools):
-    """Once the client has to pause with its requests, once the server with its responses."""
+    """In one run the client must pause its requests, in the other the server its responses."""
     for slow_port, bytes_on_cable, sender in ((0, 110, "client"), (1, 94, "server")):
         with Lab(tools, "--ports", "2", "--rate", f"{slow_port}:20M", *TIGHT) as lab:
             text = lossless_pair(lab, "ib_atomic_bw", "-D", "3", "-q", "4")
@@ -267,7 +269,7 @@ AUTO = ("--loss-recovery", "auto")
 
 
 def selective(tools):
-    """Both sides know selective repeat: writes, reads, atomics; and messages whose bytes the program compares."""
+    """Both sides support selective repeat: writes, reads, atomics; and messages whose bytes the program compares."""
     for program, options, sizes in (("ib_write_bw", ("-n", "300"), (65536,)), ("ib_read_bw", ("-n", "300"), (65536,)),
                                     ("ib_atomic_bw", ("-n", "2000"), (8,))):
         server, client, text = recovery_counters(tools, program, AUTO, AUTO, *options, *PATIENT)
@@ -283,7 +285,7 @@ def selective(tools):
 
 
 def one_side_knows(tools):
-    """`auto` towards one that does not know it, on either side: go-back-N, and the program gets on."""
+    """`auto` towards a peer that does not support it, on either side: go-back-N, and the program completes."""
     for server_run, client_run in (((), AUTO), (AUTO, ())):
         server, client, text = recovery_counters(tools, "ib_write_bw", server_run, client_run, "-n", "200", *PATIENT)
         expect_none(check_bandwidth(text, (65536,)))
@@ -296,7 +298,7 @@ def one_side_knows(tools):
 
 
 def algorithms(tools):
-    """Those that listen to delays: they limit the sender, nothing is lost, and CNPs are nothing to them."""
+    """The algorithms that use delays: they limit the sender, nothing is lost, and they ignore CNPs."""
     for algorithm, parameters in (("timely", ("timely_t_low=2000", "timely_t_high=10000", "timely_min_rtt=2000")),
                                   ("swift", ("swift_target=4000",))):
         run = ["--cc", algorithm] + [word for parameter in parameters for word in ("--cc-param", parameter)]
@@ -309,7 +311,7 @@ def algorithms(tools):
             expect(limited, f"{algorithm} did not limit the sender")
             problems = {**dropped_frames(lab, 0), **dropped_frames(lab, 1)}
             server, client = lab.counted("pair", "server"), lab.counted("pair", "client")
-            # A side that gets no processor for a second is waited for in vain, and nothing was lost all the same.
+            # A side that gets no CPU time for a second looks like loss, although nothing was lost.
             repeated = client["retransmits"] != 0 and client["local_ack_timeout_err"] == 0
             expect(not problems and not repeated, f"{algorithm}: {problems}, {client}")
             expect(server["np_cnp_sent"] > 0, f"{algorithm}: a receiver of marks sends CNPs: {server}")
@@ -318,7 +320,7 @@ def algorithms(tools):
 
 
 def wait_for_limit(lab, child, seconds=8):
-    """What `uroce stats` says of the rate or window of a program's QP, as soon as there is a limit."""
+    """What `uroce stats` shows for the rate or window of a program's QP, once it is limited."""
     end = time.monotonic() + seconds
     while time.monotonic() < end and child.exit_code is None:
         result = subprocess.run([lab.tools.uroce, "stats"], capture_output=True, text=True, check=False, timeout=20,
@@ -331,7 +333,7 @@ def wait_for_limit(lab, child, seconds=8):
 
 
 def pfc_between_interfaces(tools):
-    """The same across interfaces of the kernel: endpoints and switch on veth pairs, net_af_packet."""
+    """The same over kernel interfaces: endpoints and switch on veth pairs, net_af_packet."""
     with KernelHosts(tools, "--rate", "0:100M", "--pfc", "3", "--buffer", "4M") as lab:
         text = lossless_pair(lab, "ib_write_bw", "-D", "3", "-m", "1024", "-q", "2", hosts=(0, 1),
                              run=("--port", "net_af_packet0,iface=eth0", *LOSSLESS))
@@ -339,7 +341,7 @@ def pfc_between_interfaces(tools):
 
 
 def xdp_ports(tools):
-    """A port by AF_XDP, whose buffers are smaller than the others', between hosts of the kernel."""
+    """A port by AF_XDP, whose buffers are smaller than the others', between kernel hosts."""
     try:
         socket.socket(AF_XDP, socket.SOCK_RAW).close()
     except OSError as error:
@@ -353,7 +355,7 @@ def xdp_ports(tools):
 
 
 def long_frames(tools):
-    """Buffers of 16 KB because a port wants such: memory for them was asked for."""
+    """Buffers of 16 KB because a port needs them: their memory was reserved."""
     with KernelHosts(tools, "--frames", "8192", arguments=",framesz=16384,blocksz=65536,framecnt=64,qpairs=1") as lab:
         expect(lab.tcp(1)["sum_received"]["bytes"] > 1e6, "hardly anything arrived")
 
@@ -370,8 +372,8 @@ with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as wire:
 
 
 def other_interfaces(tools):
-    """A packet socket hears every interface of the machine until it is bound to its own. What it heard is not let in:
-    the switch would learn that the sender is behind that port."""
+    """A packet socket receives from every interface of the machine until it is bound to its own. Those frames are not
+    let in: from them the switch would learn that the sender is behind that port."""
     lab = KernelHosts(tools)
     capture = lab.folder / "switch.pcapng"
     lab.options = (*lab.options, "--pcapng", str(capture))

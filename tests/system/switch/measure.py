@@ -35,7 +35,7 @@ def typical_us(text):
 
 
 class DirectWire(Lab):
-    """The same programs without a switch between them."""
+    """The same programs without a switch in between."""
 
     def start_switch(self):
         pass
@@ -64,7 +64,7 @@ def cost(tools, rounds, _seconds):
         print(f"| {what} | {statistics.median(direct):.3g} | {statistics.median(switched):.3g} |", flush=True)
 
 
-# The same for all three: each frame passes the fault once in each direction, and waits that long.
+# The same for all three: each frame passes the fault once in each direction, and is delayed that long.
 RATE, DELAY_MS, PACKET = "100M", 1, 1024
 
 

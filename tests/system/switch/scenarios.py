@@ -21,7 +21,8 @@ RETRY_BUDGET_S = 4 * 8 * 0.0671 + 1
 
 PINGPONG_BYTES = 2 * 4096 * 1000
 
-# What the shared memory of a port holds: sent by the switch, and not read by a program that ended meanwhile.
+# The size of a port's queue in shared memory: frames sent by the switch, and not read by a program that ended
+# meanwhile.
 UNREAD = 256 + 64
 
 
@@ -60,7 +61,7 @@ def three_pairs(tools):
 
 
 def peer_killed_and_replaced(tools):
-    """The survivor gets its error, a third program notices nothing, and the places are taken again."""
+    """The survivor gets its error, a third program is not disturbed, and the ports are used again."""
     with Lab(tools, "--ports", "3") as lab:
         holder = lab.start("holder", ["ibv_asyncwatch"])
         if not holder.wait_for_output("async event FD", 20):
@@ -119,7 +120,7 @@ def switch_killed_and_restarted(tools):
 
 
 def loss(tools):
-    """The program completes, about 1 % is lost, and what left the switch is what arrived."""
+    """The program completes, about 1 % is lost, and what the switch sent is what arrived."""
     with Lab(tools, "--ports", "2", "--impair", "loss 1%") as lab:
         capture = lab.folder / "server.pcapng"
         pair = lab.start_pair("ib_write_bw", "-n", "300", server_environment={"UROCE_PCAP": str(capture)})
@@ -141,7 +142,7 @@ def loss(tools):
 
 
 def exact_rules(tools):
-    """Of one direction of one port, and no other."""
+    """They affect one direction of one port, and no other."""
     with Lab(tools, "--ports", "2", "--impair", "0:drop 2nd send; drop 40th send", "--impair",
              "1:in:delay 5-7 send by 3ms") as lab:
         expect(check_pingpong(lab.finish(start_pingpong(lab)), PINGPONG_BYTES))
@@ -157,8 +158,8 @@ def exact_rules(tools):
 
 
 def rate_cap(tools):
-    """Not more gets through than was asked for. That it is not less either, where nothing but the cap is slow, is for tests in
-    virtual time (RateCap in tests/unit/fabric/egress_test.cc)."""
+    """No more gets through than the cap allows. That it is not less either, where nothing but the cap is slow, is
+    tested in virtual time (RateCap in tests/unit/fabric/egress_test.cc)."""
     rate = 100e6
     with Lab(tools, "--ports", "2", "--rate", "100M") as lab:
         text = lab.finish(lab.start_pair("ib_write_bw", "-n", "200", "-m", "4096"))
@@ -183,7 +184,7 @@ def ecn_marks(tools):
         marked = port["ecn_marked"]
         unread = port["tx_frames"] - packets_in(capture, "frame.packet_flags_direction == 1")
         arrived = packets_in(capture, "frame.packet_flags_direction == 1 && ip.dsfield.ecn == 3")
-        # All were acknowledged; only what a repetition sent again may have come too late.
+        # All were acknowledged; only retransmitted copies may have arrived too late.
         if marked == 0 or not 0 <= marked - arrived <= unread <= UNREAD + port.get("drop_no_link", 0):
             raise Failure(f"the switch marked {marked} packets, {arrived} arrived marked, {unread} did not arrive")
         if packets_in(capture, "ip.checksum.status == \"Bad\"") != 0:
@@ -191,7 +192,7 @@ def ecn_marks(tools):
 
 
 def switch_capture(tools):
-    """Each port is an interface of the file, and every frame is in it."""
+    """Each port is an interface in the file, and every frame is in it."""
     with tempfile.TemporaryDirectory() as folder:
         capture = f"{folder}/switch.pcapng"
         with Lab(tools, "--ports", "3", "--pcapng", capture) as lab:
@@ -206,7 +207,7 @@ def switch_capture(tools):
 
 
 def eal_arguments(tools):
-    """As every DPDK application; and what EAL is given is a port as well."""
+    """As for every DPDK application; and a device given to EAL is a port as well."""
     cpu = str(min(os.sched_getaffinity(0)))
     eal = ("-l", cpu, "--no-huge", "-m", "192", "--no-pci", "--no-telemetry", "--no-shconf", "--vdev=net_null0,no-rx=1")
     with Lab(tools, "--ports", "2", eal=eal) as lab:
@@ -275,7 +276,7 @@ def every_port_taken(tools):
 
 
 def kernel_tcp(tools):
-    """Two hosts of the kernel on the same switch, with the same faults."""
+    """Two kernel hosts on the same switch, with the same faults."""
     with KernelHosts(tools, "--rate", "200M", "--impair", "0:in:drop every 200 any") as lab:
         result = lab.tcp(3)
         rate = result["sum_received"]["bits_per_second"]
@@ -294,7 +295,7 @@ class Scenario:
     body: Callable
     suite: str = "programs"
     timeout_s: int = 90
-    company: str = "alone"  # "beside": it hardly needs the CPU, and is not disturbed by another test that runs meanwhile
+    company: str = "alone"  # "beside": it hardly needs the CPU, and other tests running meanwhile do not disturb it
 
 
 SCENARIOS = [

@@ -31,7 +31,7 @@ def sized(sizes, seed=1):
 
 
 def flows(count, seed=1):
-    """(source, destination, source port, destination port) of UDP packets over IPv4, and the frames."""
+    """UDP packets over IPv4: (source, destination, source port, destination port) of each, and the frames."""
     rng = random.Random(seed)
     keys, frames = [], []
     for _ in range(count):
@@ -43,7 +43,8 @@ def flows(count, seed=1):
 
 
 def with_checksums(count, damaged, seed=1):
-    """UDP and TCP over IPv4 and IPv6; `damaged`: with wrong layer 4 checksums. Frames, and how they have to be."""
+    """UDP and TCP over IPv4 and IPv6; `damaged`: with wrong layer 4 checksums. Returns the frames and the corrected
+    ones."""
     rng = random.Random(seed)
     frames, right = [], []
     for number in range(count):

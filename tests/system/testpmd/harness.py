@@ -28,7 +28,7 @@ def expect(condition, text):
 
 
 class TrustedPlugin:
-    """A driver where EAL takes it from: never from below a directory that everybody may write to, such as /tmp."""
+    """A driver where EAL accepts it: never below a world-writable directory such as /tmp."""
 
     def __init__(self, plugin):
         self._folder = None
@@ -47,7 +47,7 @@ class TrustedPlugin:
 
 
 class Bench:
-    """What the tests of one run share: the plugin, a folder, names that nobody else uses."""
+    """What the tests of one run share: the plugin, a folder, unique names."""
 
     def __init__(self, plugin, server):
         if shutil.which("dpdk-testpmd") is None:
@@ -68,13 +68,13 @@ class Bench:
 
 
 class Testpmd:
-    """One process. `cards` are the arguments behind net_mqnic0, net_mqnic1, ...; `more` are other virtual devices."""
+    """One process. `cards` are the arguments of net_mqnic0, net_mqnic1, ...; `more` are other virtual devices."""
 
     def __init__(self, bench, cards, *options, more=(), memory_mb=512, lcores=2):
         self._output = b""
-        # Each lcore on any CPU: beside another test, or another testpmd, a fixed one may be taken.
+        # Each lcore may run on any CPU: a fixed one may be busy with another test, or another testpmd.
         cpus = "@(%s)" % ",".join(str(cpu) for cpu in sorted(os.sched_getaffinity(0)))
-        # Its answers go to a pipe: line by line, please, as to a terminal.
+        # Its output goes to a pipe: make it line-buffered, as to a terminal.
         line = ["stdbuf", "-oL", "dpdk-testpmd", "--lcores=" + ",".join(f"{lcore}{cpus}" for lcore in range(lcores)), "--no-huge", "-m", str(memory_mb), "--no-pci", "--no-telemetry", "--no-shconf",
                 f"--file-prefix={bench.wire}-{len(bench.running)}", "-d", str(bench.plugin)]
         line += [f"--vdev={device}" for device in more]
@@ -87,7 +87,7 @@ class Testpmd:
         self._read_until_prompt(30, " ".join(line))
 
     def __call__(self, command, timeout_s=20):
-        """Types a command; what it printed."""
+        """Types a command; returns what it printed."""
         begin = len(self._output)
         self._type(command)
         self._read_until_prompt(timeout_s, command, begin)
@@ -96,13 +96,13 @@ class Testpmd:
         return text
 
     def wait_for_words(self, words, timeout_s=40):
-        """Until it has printed this by itself."""
+        """Waits until it has printed this without being asked."""
         begin = len(self._output)
         self._read_until(lambda: words.encode() in self._output[begin:], timeout_s, f"waiting for '{words}'")
 
     def start_talking(self, command, enough, timeout_s=20):
-        """Types a command after which the forwarding cores print without end: the prompt comes character by character
-        and may stand between their lines. Reads until `enough()`, and then until it is silent."""
+        """Types a command after which the forwarding cores print without end: the prompt arrives character by character
+        and may stand between their lines. Reads until `enough()`, and then until the output stops."""
         self._type(command)
         self._read_until(enough, timeout_s, command)
         while select.select([self._process.stdout], [], [], 0.5)[0]:
@@ -116,7 +116,7 @@ class Testpmd:
             raise Failure(f"testpmd is gone before '{command}':\n{self.tail()}") from error
 
     def _read_until_prompt(self, timeout_s, what, begin=0):
-        # The prompt comes back once the typed line was echoed and its output printed. Forwarding cores may print behind it.
+        # The prompt follows once the typed line was echoed and its output printed. Forwarding cores may print after it.
         self._read_until(lambda: PROMPT in self._output[begin:], timeout_s, what)
 
     def _read_until(self, enough, timeout_s, what):
@@ -152,7 +152,8 @@ class Testpmd:
             time.sleep(0.05)
 
     def wait_until_still(self, port):
-        """Nothing is on its way to the port any more: three times in a row it has received as many frames."""
+        """Waits until no frame is on its way to the port: its count of received frames is the same three times in a
+        row."""
         seen = []
 
         def still():
@@ -163,7 +164,7 @@ class Testpmd:
         self.wait_for("the last frame", still)
 
     def close_without_leak(self, pools=("mb_pool_0",)):
-        """Every port stopped and closed, then all packet buffers must be back, and the program ends with 0."""
+        """Every port is stopped and closed, then all packet buffers must be back, and the program must end with 0."""
         self("stop")
         self("port stop all")
         self("port close all")
@@ -197,7 +198,7 @@ class Testpmd:
 
 
 class CardServer:
-    """An mqnic-card process: a card that is served over vfio-user."""
+    """An mqnic-card process: a card served over vfio-user."""
 
     def __init__(self, bench, name, *options):
         self.socket = bench.path / f"{name}.sock"
@@ -216,7 +217,7 @@ class CardServer:
         self._process.stdout.close()
 
     def end(self):
-        """Asks it to end; what it printed."""
+        """Asks it to end; returns what it printed."""
         self._process.terminate()
         text, _ = self._process.communicate(timeout=10)
         expect(self._process.returncode == 0, f"mqnic-card exits with {self._process.returncode}: {text.decode()}")

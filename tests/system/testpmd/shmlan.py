@@ -44,7 +44,7 @@ def expect_no_drops(testpmd, port=0):
 
 @test
 def macswap(bench):
-    """Frames go to and fro between two processes."""
+    """Frames go back and forth between two processes."""
     far = station(bench, 1, 0)
     far("set fwd macswap")
     far("start")
@@ -92,7 +92,7 @@ def two_cores(bench):
 
 @test
 def stop_and_start(bench):
-    """A port that is started again goes on; one that is closed can be attached again."""
+    """A restarted port continues; a closed one can be attached again."""
     far = station(bench, 1, 0)
     far("set fwd macswap")
     far("start")
@@ -115,7 +115,7 @@ def stop_and_start(bench):
 
 @test
 def bad_arguments(bench):
-    """One line that says what is wrong, and no start."""
+    """One line that says what is wrong, and the program does not start."""
     for arguments, says in {"mac=1": "mac=1: not the address of a station", "segmnt=x": "segmnt=x: unknown argument; known are segment=",
                             "segment=a/b": "the name of a segment is 1 to 32", f"dir={bench.path}/nowhere": "cannot create"}.items():
         done = subprocess.run(["dpdk-testpmd", "--no-huge", "-m", "64", "--no-pci", "--no-telemetry", "--no-shconf",

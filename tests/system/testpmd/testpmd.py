@@ -23,20 +23,20 @@ def test(function):
 
 
 def two_cards(bench, *options, knobs="", **more):
-    """Two cards in one process, joined by a cable: what one forwards arrives at the other, for ever."""
+    """Two cards in one process, joined by a cable: a frame that one forwards arrives at the other, endlessly."""
     card = f"card=inline,wire=shm:{bench.wire}{knobs}"
     return Testpmd(bench, [card, card], *options, **more)
 
 
 def player(bench, sent, *options, knobs="", **more):
-    """Card 0 plays frames from a file as soon as it is started, card 1 records what it is given."""
+    """Card 0 plays frames from a file as soon as it is started, card 1 records what it receives."""
     frames.write(bench.path / "in.pcap", sent)
     return Testpmd(bench, [f"card=inline,wire=pcap:{bench.path}/in.pcap{knobs}", f"card=inline,wire=pcap::{bench.path}/out.pcap"],
                    "--no-flush-rx", *options, **more)
 
 
 def play_through(bench, testpmd, count):
-    """Forwards until `count` frames have left through card 1; the recorded ones."""
+    """Forwards until `count` frames have left through card 1; returns the recorded ones."""
     testpmd("start")
     testpmd.wait_for(f"{count} forwarded frames", lambda: testpmd.stats(1)["TX-packets"] >= count)
     testpmd.close_without_leak()
@@ -115,7 +115,7 @@ def rxonly_and_txonly(bench):
 
 @test
 def csum(bench):
-    """Wrong layer 4 checksums come in, right ones that the card has computed go out."""
+    """Wrong layer 4 checksums come in, right ones computed by the card go out."""
     sent, right = frames.with_checksums(80, damaged=True)
     testpmd = player(bench, sent, "--disable-device-start")
     for port in (0, 1):
@@ -125,7 +125,7 @@ def csum(bench):
     testpmd("port start all")
     testpmd("set fwd csum")
     got = play_through(bench, testpmd, len(sent))
-    # The forwarding engine writes the MAC addresses too.
+    # The forwarding engine writes the MAC addresses, too.
     expect([frame[12:] for frame in got] == [frame[12:] for frame in right], difference(right, got, skip=12))
 
 
@@ -144,7 +144,7 @@ def bad_checksums(text):
 
 @test
 def rx_checksum_verdicts(bench):
-    """The card's sum says which checksums are wrong."""
+    """The card's sum shows which checksums are wrong."""
     for damaged in (True, False):
         sent, _ = frames.with_checksums(80, damaged)
         testpmd = player(bench, sent, "--enable-rx-cksum")
@@ -158,7 +158,7 @@ def rx_checksum_verdicts(bench):
 
 @test
 def rss(bench):
-    """Four queues: the hash in the packet buffer is Toeplitz's, and the queue is what the table says."""
+    """Four queues: the hash in the packet buffer is Toeplitz's, and the queue is the one in the table."""
     keys, sent = frames.flows(200)
     testpmd = player(bench, sent, "--rxq=4", "--txq=4", "--rss-udp", "--nb-cores=1", "--rxd=256")
     testpmd("set fwd rxonly")
@@ -185,7 +185,7 @@ def rss(bench):
 
 @test
 def reta(bench):
-    """All entries of the table lead to queue 2: so do all frames, of whatever flow."""
+    """All entries of the table lead to queue 2: so all frames go there, of any flow."""
     card = f"card=inline,wire=shm:{bench.wire}"
     receiver = Testpmd(bench, [card], "--rxq=4", "--txq=4", "--rss-udp", "--nb-cores=1")
     sender = Testpmd(bench, [card], "--txonly-multi-flow")
@@ -214,7 +214,7 @@ def reta(bench):
 
 @test
 def stop_and_start(bench):
-    """Ports stopped and started again under traffic."""
+    """Ports are stopped and restarted under traffic."""
     testpmd = two_cards(bench)
     for _ in range(10):
         circulate(testpmd, 200)
@@ -241,7 +241,7 @@ def queues_stop_and_start(bench):
 
 @test
 def long_ring_sizes(bench):
-    """Traffic in rings of every size that the driver takes, one after the other in the same ports."""
+    """Traffic in rings of every size that the driver accepts, one after the other in the same ports."""
     testpmd = two_cards(bench, "--total-num-mbufs=150000", memory_mb=1024)
     for descriptors in [64 << n for n in range(10)] + [96, 1000]:
         testpmd("port stop all")
@@ -255,10 +255,10 @@ def long_ring_sizes(bench):
 
 
 class Load:
-    """Two processes with a card each, joined by a cable, which forward in one of testpmd's ways: `io` and `macswap` send back
-    what comes, as routers do; `flowgen` and `txonly` make packets, as generators do, and `rxonly` takes them."""
+    """Two processes with a card each, joined by a cable, which forward in one of testpmd's modes: `io` and `macswap`
+    send back what they receive, like routers; `flowgen` and `txonly` generate packets, and `rxonly` receives them."""
 
-    WAYS = {"io": "io", "macswap": "macswap", "flowgen": "flowgen", "txonly": "rxonly"}  # what the other end does
+    WAYS = {"io": "io", "macswap": "macswap", "flowgen": "flowgen", "txonly": "rxonly"}  # the mode of the other end
     ROUND = ("io", "macswap")
 
     def __init__(self, bench, *options, buffers=80000, memory_mb=512):
@@ -293,7 +293,7 @@ class Load:
 
 @test
 def load_at_ring_sizes(bench):
-    """Rings of every size, the ways in turn: each has small rings and large ones."""
+    """Rings of every size, with the modes in turn: each mode gets small rings and large ones."""
     load = Load(bench)
     for number, descriptors in enumerate(64 << n for n in (0, 9, 1, 8, 2, 7, 3, 6, 4, 5)):
         load.run(list(Load.WAYS)[number % len(Load.WAYS)], descriptors)
@@ -302,7 +302,7 @@ def load_at_ring_sizes(bench):
 
 @test
 def long_load_at_ring_sizes(bench):
-    """Rings of every size in every way, more numbers that lie between, and several queues."""
+    """Rings of every size in every mode, more sizes in between, and several queues."""
     load = Load(bench, "--rxq=2", "--txq=2", "--rss-udp", "--txonly-multi-flow", buffers=160000, memory_mb=1024)
     for way in Load.WAYS:
         for descriptors in [64 << n for n in range(10)] + [65, 96, 1000, 32767]:
@@ -312,7 +312,7 @@ def long_load_at_ring_sizes(bench):
 
 @test
 def ring_sizes_that_cannot_be(bench):
-    """Said by DPDK from the limits that the driver gives; the next size works."""
+    """DPDK reports it from the driver's limits; the next size works."""
     testpmd = two_cards(bench)
     testpmd("port stop all")
     for what in ("rxd", "txd"):
@@ -326,7 +326,7 @@ def ring_sizes_that_cannot_be(bench):
 
 @test
 def mtu(bench):
-    """9000-byte packets pass once the MTU says so."""
+    """9000-byte packets pass once the MTU allows them."""
     testpmd = two_cards(bench, "--mbuf-size=9728", "--total-num-mbufs=5000")
     testpmd("set txpkts 9014")
     testpmd("start tx_first")
@@ -404,18 +404,18 @@ def flow_control(bench):
 
 @test
 def lossy_cable(bench):
-    """The cable's knobs: with a tenth lost on the way, the frames that circulate die out."""
+    """The cable's faults: with a tenth lost on the way, the circulating frames die out."""
     testpmd = two_cards(bench, knobs=",loss=0.1,seed=5")
     testpmd("start tx_first")
     testpmd.wait_for("some frames", lambda: testpmd.stats(0)["RX-packets"] > 0)
-    testpmd.wait_until_still(0)  # the last one is lost
+    testpmd.wait_until_still(0)  # until the last one is lost
     testpmd.close_without_leak()
 
 
 @test
 def another_port_as_cable(bench):
-    """The cable leads to another DPDK port, which plays at once: of what comes before the card receives, it keeps the first small
-    frames, and the rest is lost."""
+    """The cable leads to another DPDK port, which plays at once: of the frames that arrive before the card receives, it
+    keeps the first small ones; the rest is lost."""
     sent = [bytes(frame) for frame in frames.sized([64, 300, 1514] * 100)]
     frames.write(bench.path / "in.pcap", sent)
     testpmd = Testpmd(bench, ["card=inline,wire=port:net_pcap0", f"card=inline,wire=pcap::{bench.path}/out.pcap"], "--no-flush-rx",
@@ -437,7 +437,7 @@ def another_port_as_cable(bench):
 
 @test
 def served_cards(bench):
-    """Two cards in processes of their own, over vfio-user."""
+    """Two cards in separate processes, over vfio-user."""
     servers = [CardServer(bench, f"card{side}", "--wire", f"shm:{bench.wire}") for side in (0, 1)]
     testpmd = Testpmd(bench, [f"card=vfio-user,socket={server.socket}" for server in servers])
     circulate(testpmd, 500)
@@ -453,8 +453,8 @@ def served_card_that_dies(bench):
     testpmd = Testpmd(bench, [f"card=vfio-user,socket={server.socket}" for server in servers])
     circulate(testpmd, 200)
     servers[0].kill()
-    # testpmd detaches the port in a thread of its own, and forwards again with the other one: it must not be told to
-    # stop meanwhile.
+    # testpmd detaches the port in a thread of its own, and then forwards again with the other one: it must not be told
+    # to stop meanwhile.
     testpmd.wait_for_words("nb forwarding ports=1")
     testpmd.wait_until_still(1)
     testpmd("show port stats all")
@@ -463,7 +463,7 @@ def served_card_that_dies(bench):
 
 @test
 def bad_arguments(bench):
-    """One clear line each, and there is no port."""
+    """One clear line for each, and no port."""
     for arguments, says in (("card=steam", "card="), ("card=inline,wire=rope:1", "wire"), ("card=inline,speling=1", "speling"),
                             ("card=vfio-user", "socket"), ("card=vfio-user,socket=/nonexistent/x.sock", "/nonexistent/x.sock"),
                             ("card=inline,wire=loop,mac=dog", "mac"), ("card=inline,wire=loop,loss=2", "loss"),

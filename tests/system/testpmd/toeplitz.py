@@ -22,6 +22,6 @@ def hash_ipv4(source, destination, source_port=None, destination_port=None):
     return toeplitz(data)
 
 
-# Microsoft's "Verifying the RSS Hash Calculation" gives these.
+# From Microsoft's "Verifying the RSS Hash Calculation".
 assert hash_ipv4("66.9.149.187", "161.142.100.80") == 0x323e8fc2
 assert hash_ipv4("66.9.149.187", "161.142.100.80", 2794, 1766) == 0x51ccc178

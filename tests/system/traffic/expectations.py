@@ -13,13 +13,13 @@ from rocev2 import CNP, MTU, OPCODES, RC, UC, UD, aeth, atomic_eth, bth, by_name
 SUCCESS, FLUSHED, FAILED = 0, 5, "failed"  # FAILED: any error but "flushed"
 WC_RECV, WC_RECV_WRITE = 128, 129
 INVALID_REQUEST, REMOTE_ACCESS = 1, 2  # NAK codes
-READ_BYTES = 32  # what READ requests here ask for
-REMAINING = 32  # of the WRITE in whose middle some queue pairs are
-OWN_READ_BYTES = 64  # what the endpoint's own READs ask for
+READ_BYTES = 32  # that READ requests here ask for
+REMAINING = 32  # bytes that remain of the WRITE that some queue pairs are in the middle of
+OWN_READ_BYTES = 64  # that the endpoint's own READs ask for
 WRITE_FIRST_BYTES = MTU + REMAINING
 BAD_KEY = 0x00000100
 SELECTIVE_ACK = 0xC0
-MANAGEMENT = "management"  # queue pair 1, in place of a service: it takes datagrams with a Q_Key of its own
+MANAGEMENT = "management"  # queue pair 1, used in place of a service: it takes datagrams with a Q_Key of its own
 
 
 @dataclasses.dataclass
@@ -37,14 +37,14 @@ def dropped(name, **more):
 
 @dataclasses.dataclass(frozen=True)
 class Situation:
-    """A queue pair, and where in its life a packet meets it."""
+    """A queue pair, and the state in which a packet reaches it."""
 
     name: str
     service: int
     psn: int = THEIR_PSN
     prelude: str = ""  # the opcode of a packet that arrived before
-    post: tuple = ()  # a request of its own that is unanswered
-    responses: bool = False  # responses are what is tried, else requests
+    post: tuple = ()  # a request of the endpoint's own that is unanswered
+    responses: bool = False  # responses are tried instead of requests
 
     @property
     def kind(self):
@@ -89,7 +89,8 @@ def prelude(situation, qp, memory):
 
 
 def _selective_ack(length, pad, service):
-    """Our own opcode: parsed like an ACK with payload, and unknown to the connection as long as the peer is a stranger."""
+    """Our own opcode: parsed like an ACK with payload, and unknown to the connection while the peer does not support
+    it."""
     rest = length - 4
     if rest < 0:
         return dropped("rx_drop_truncated")
@@ -101,7 +102,8 @@ def _selective_ack(length, pad, service):
 
 
 def before_transport(opcode, length, pad, service):
-    """What becomes of a packet before a queue pair of `service` (None: there is none) sees it; None when it does."""
+    """The outcome for a packet that is dropped before a queue pair of `service` (None: there is none) gets it; None if
+    it is not dropped."""
     if opcode == SELECTIVE_ACK:
         return _selective_ack(length, pad, service)
     op = OPCODES.get(opcode)
@@ -152,11 +154,11 @@ class Packet:
     padded: bool  # headers, payload and padding end at a multiple of four bytes
 
 
-# The requester of the other side is wrong, or is not: RC.
+# The other side's requester, with or without a fault: RC.
 
 
 def _refused(situation, code):
-    """A fatal NAK: the queue pair is in error, and its receives come back."""
+    """A fatal NAK: the queue pair enters the error state, and its receives are flushed."""
     active = situation.prelude == "SEND_FIRST"
     counters = {"sent_naks": 1, "resp_cqe_flush_error": RECEIVES - active}
     completions = ((None, FAILED, 0),) * active + ((None, FLUSHED, 0),) * (RECEIVES - active)
@@ -196,7 +198,7 @@ def _in_order(situation, packet):
         received = payload if op.place == "only" else WRITE_FIRST_BYTES
         completions = ((WC_RECV_WRITE, SUCCESS, received),) if "imm" in op.headers else ()
         return _acknowledged(situation, "rx_write_requests", completions)
-    if "ieth" in op.headers:  # a key that nobody has: the QP fails, and does not say so
+    if "ieth" in op.headers:  # an unknown key: the QP fails without a NAK
         failed = _refused(dataclasses.replace(situation, prelude="SEND_FIRST"), REMOTE_ACCESS)
         counters = {name: count for name, count in failed.counters.items() if name != "sent_naks"}
         return dataclasses.replace(failed, label="failed in silence", counters=counters, answer=())
@@ -205,7 +207,8 @@ def _in_order(situation, packet):
 
 
 def _past(packet):
-    """Carried out before, as far as its PSN says: acknowledged again. There was no such READ or atomic, so that is not answered."""
+    """Its PSN says that it was executed before, so it is acknowledged again. No READ or atomic was executed with it, so
+    those are not answered."""
     counters = {"duplicate_request": 1}
     psn = THEIR_PSN - 1
     if packet.op.kind in ("read", "atomic", "flush", "atomic write"):
@@ -213,7 +216,7 @@ def _past(packet):
     return Outcome("ACK again", {**counters, "sent_acks": 1}, ("ACK", psn, (0, 0)))
 
 
-# Answers to requests of the endpoint.
+# Responses to the endpoint's own requests.
 
 
 def _response(situation, packet):
@@ -230,14 +233,14 @@ def _response(situation, packet):
         return dropped("rx_drop_unexpected_response")
     if posted == "atomic":
         return Outcome("accepted", completions=((4, SUCCESS, 8),))
-    # The last packet of a response may call itself the only one: a READ that is asked for again may start anywhere.
+    # The last packet of a response may have the opcode of an only one: a repeated READ may start anywhere.
     if op.ends and packet.padded and packet.payload == OWN_READ_BYTES:
         return Outcome("accepted", completions=((2, SUCCESS, OWN_READ_BYTES),))
     return Outcome("bad READ response", {"req_cqe_error": 1, "resp_cqe_flush_error": RECEIVES}, (), ERROR,
                    ((None, FAILED, 0),) + ((None, FLUSHED, 0),) * RECEIVES)
 
 
-# Without answers.
+# Transports without responses.
 
 
 def _uc(situation, packet):

@@ -50,7 +50,7 @@ def _body(run, log):
 
 
 def main(run):
-    """`run(uroce, target, log)` gives a Trial."""
+    """`run(uroce, target, log)` returns a Trial."""
     if os.geteuid() != 0 or not os.path.exists("/dev/net/tun"):
         print("skipped: TAP interfaces and namespaces need root and /dev/net/tun")
         return SKIP

@@ -25,8 +25,8 @@ WRITE, SEND = by_name(RC, "RDMA_WRITE_ONLY").value, by_name(RC, "SEND_ONLY").val
 WRITE_FIRST, READ = by_name(RC, "RDMA_WRITE_FIRST").value, by_name(RC, "RDMA_READ_REQUEST").value
 COMPARE_SWAP, ACK = by_name(RC, "COMPARE_SWAP").value, by_name(RC, "ACKNOWLEDGE").value
 READ_RESPONSE, UD_SEND = by_name(RC, "RDMA_READ_RESPONSE_ONLY").value, by_name(UD, "SEND_ONLY").value
-BYTES = 64  # of the WRITE that most cases are made of
-PORT_MTU = 1024  # what an interface of 1500 bytes has room for
+BYTES = 64  # of the WRITE in most cases
+PORT_MTU = 1024  # the largest that fits an interface MTU of 1500
 
 WRITTEN = Outcome("ACK", {"rx_write_requests": 1, "sent_acks": 1}, ("ACK", THEIR_PSN, (0, 1)))
 MARKED = Outcome("ACK, marked", {**WRITTEN.counters, "np_ecn_marked_roce_packets": 1}, WRITTEN.answer)
@@ -45,14 +45,14 @@ def refused(code, **more):
 
 NO_ACCESS = refused(REMOTE_ACCESS, resp_remote_access_errors=1)
 INVALID = refused(INVALID_REQUEST)
-# A SEND whose key cannot be invalidated: the QP fails, and does not say so.
+# A SEND with a key that cannot be invalidated: the QP fails without a NAK.
 NOT_INVALIDATED = Outcome("failed in silence", {"resp_remote_access_errors": 1, "resp_cqe_error": 1, "resp_cqe_flush_error": RECEIVES - 1},
                           (), ERROR, ((None, FAILED, 0),) + ((None, FLUSHED, 0),) * (RECEIVES - 1))
 
 
 @dataclasses.dataclass
 class Case:
-    """`build(maker)` gives the frame; `maker.qp` is its queue pair."""
+    """`build(maker)` returns the frame; `maker.qp` is its queue pair."""
 
     name: str
     build: object
@@ -68,12 +68,13 @@ class Maker:
         self.rig, self.qp, self.family = rig, qp, family
 
     def write(self, psn=THEIR_PSN, va=0, rkey=0, length=None, payload=BYTES, opcode=WRITE, **header):
-        """A WRITE as it should be: `va` is an offset, `rkey` is flipped bits."""
+        """A correct WRITE: `va` is an offset, `rkey` are bits to flip."""
         return (bth(opcode, self.qp.qpn, psn, **header) +
                 reth(self.rig.va + va, self.rig.rkey ^ rkey, payload if length is None else length) + b"\x5a" * payload)
 
     def frame(self, transport=None, ip=None, udp=None, late=None, sealed=False, checksum=True, tag=b"", ethertype=None, **path):
-        """`ip` and `udp` change header fields; `sealed`: after the iCRC was computed. `late` changes transport and iCRC."""
+        """`ip` and `udp` change header fields; `sealed`: after the iCRC was computed. `late` changes transport and
+        iCRC."""
         route = dataclasses.replace(self.rig.path(self.family), **path)
         transport = self.write() if transport is None else transport
         ports = bytearray(struct.pack("!HHHH", route.udp_src, 4791, 12 + len(transport), 0))
@@ -208,7 +209,7 @@ def ipv6_cases():
     for source in ("fd77::201", "::", "::1", "ff02::1", "fe80::1", "::ffff:10.77.0.200", ADDRESSES[6][0]):
         yield Case(f"from {source}", of(src=source), dropped("rx_drop_wrong_peer"))
     for target in ("fd77::10", "::", "ff02::1", "::ffff:10.77.0.9", ADDRESSES[6][1]):
-        # The last but one is a GID of ours: not the address of this connection.
+        # The last but one is a GID of ours, but not the address of this connection.
         name = "rx_drop_wrong_peer" if target.startswith("::ffff") else "rx_drop_not_for_us"
         yield Case(f"to {target}", of(dst=target), dropped(name))
 
@@ -226,7 +227,7 @@ def udp_cases(family):
         yield Case(f"UDP length {length}", of(udp=store(4, "!H", length)), MISMATCH)
     for more in (-64, -1, 1, 64):
         yield Case(f"UDP length {more:+}", of(udp=add(4, "!H", more)), MISMATCH)
-    for checksum in (1, 0x1234, 0xFFFF):  # the iCRC says more, and does not cover it
+    for checksum in (1, 0x1234, 0xFFFF):  # the iCRC protects more, and does not cover it
         yield Case(f"UDP checksum {checksum:#06x}", of(udp=store(6, "!H", checksum), sealed=True), WRITTEN)
 
 
@@ -260,7 +261,7 @@ def bth_cases(live):
         def astray(maker, n=bit):
             frame = maker.write()
             number = struct.unpack_from("!I", frame, 4)[0] ^ 1 << n
-            if number in live:  # by chance it is somebody
+            if number in live:  # by chance it exists
                 number = 0xFFFFFF
             return maker.frame(frame[:4] + struct.pack("!I", number) + frame[8:])
         yield Case(f"QP number, bit {bit} flipped", astray, dropped("rx_drop_no_qp"))
@@ -272,7 +273,7 @@ def icrc_cases():
         for bit in range(8):
             where = "iCRC" if at >= length - 4 else f"byte {at} after UDP"
             yield Case(f"{where}, bit {bit} flipped on the way", of(late=flip(at, bit)), BAD_ICRC)
-    for at, bits in ((1, 0xF0), (2, 0x80), (8, 0xFF), (9, 0xFF), (10, 0xFF), (11, 0xFF)):  # what is judged after the iCRC
+    for at, bits in ((1, 0xF0), (2, 0x80), (8, 0xFF), (9, 0xFF), (10, 0xFF), (11, 0xFF)):  # checked after the iCRC
         for bit in range(8):
             if bits >> bit & 1:
                 yield Case(f"BTH byte {at}, bit {bit} flipped on the way", of(late=flip(at, bit)), BAD_ICRC)
@@ -378,7 +379,7 @@ def state_cases():
 
 
 def neighbour_cases(family):
-    """What is not RoCE at all: `build` takes no notice of the queue pair."""
+    """Frames that are not RoCE at all: `build` ignores the queue pair."""
     own, _ = ADDRESSES[family]
     somebody = "10.77.0.250" if family == 4 else "fd77::250"
     link = mac_bytes(OUR_MAC)
@@ -430,7 +431,7 @@ def neighbour_cases(family):
             return build
 
         def clear(message):
-            """Zeroes identifier and sequence of what was a ping: they are reserved here."""
+            """Zeroes identifier and sequence of a former ping: here they are reserved."""
             old = struct.unpack_from("!HHH", message, 2)
             message[4:8] = bytes(4)
             total = (~old[0] & 0xFFFF) + (~old[1] & 0xFFFF) + (~old[2] & 0xFFFF)

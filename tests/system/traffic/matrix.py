@@ -29,8 +29,8 @@ def describe(where, spec):
 
 
 def against_scapy(trial):
-    """Our own frames and table judged by somebody else's: what is wrong."""
-    logging.getLogger("scapy").setLevel(logging.ERROR)  # it complains of a loopback interface without addresses
+    """Checks our own frames and table against an independent program; returns what is wrong."""
+    logging.getLogger("scapy").setLevel(logging.ERROR)  # it complains about a loopback interface without addresses
     from scapy.all import IP, UDP, Ether
     from scapy.contrib import roce
     problems = []
@@ -56,7 +56,7 @@ def seen_by_transport(specs, service):
 
 
 def to_somebody(trial, situation, specs):
-    """A queue pair for each, because many do not survive it."""
+    """A queue pair for each packet, because many packets break theirs."""
     rig, path = trial.rig, trial.rig.path()
 
     def aim(some):
@@ -81,7 +81,7 @@ def to_somebody(trial, situation, specs):
 
 
 def to_one(trial, name, qpn, service, specs):
-    """All at the same number: nothing here gets as far as a queue pair."""
+    """All to the same number: no packet gets as far as a queue pair."""
     path = trial.rig.path()
     trial.run(lambda some: [
         Shot(describe(name, spec), path.frame(expectations.transport(spec[0], qpn, THEIR_PSN, *spec[1:], trial.rig)),
@@ -89,7 +89,7 @@ def to_one(trial, name, qpn, service, specs):
 
 
 def prove_alive(trial, situation, qp):
-    """After all that, what is good is still taken as the first packet."""
+    """After all these packets, a good one is still taken as the first."""
     spec = (by_name(situation.service, "SEND_ONLY").value, 16 if situation.service == UD else 8, 0)
     trial.run(lambda some: [
         Shot(describe(situation.name + ", in the end", spec),

@@ -33,7 +33,7 @@ def counters(uroce, pid):
 
 
 def growth(uroce, pid, before):
-    """What the counters grew by, when they stand still."""
+    """How much the counters grew, once they no longer change."""
     last = None
     for _ in range(50):
         now = counters(uroce, pid)
@@ -45,8 +45,8 @@ def growth(uroce, pid, before):
 
 
 def check(grown, sent):
-    """Every frame is accounted for, once, under a name that fits."""
-    # What is not RoCE at all is the kernel at the other end, which announces itself now and then.
+    """Every frame is counted, once, under a fitting name."""
+    # Frames that are not RoCE come from the kernel at the other end, which announces itself now and then.
     drops = {name: value for name, value in grown.items()
              if name.startswith("rx_drop_") and name != "rx_drop_not_roce" or name == "rx_icrc_encapsulated"}
     problems = []

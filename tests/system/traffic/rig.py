@@ -23,7 +23,7 @@ INTERFACE = "tap0"
 OUR_MAC = "02:00:00:00:77:01"  # the stranger's
 ADDRESSES = {4: ("10.77.0.9", "10.77.0.200"), 6: ("fd77::9", "fd77::200")}  # the endpoint's, the stranger's
 GID_INDEX = {4: 1, 6: 2}
-THEIR_PSN, OUR_PSN = 0x100, 0x200  # target.cc: the first request to it, and by it
+THEIR_PSN, OUR_PSN = 0x100, 0x200  # target.cc: of the first request to it, and of its own first request
 QKEY = 0x11111111
 RECEIVES = 2
 RTS, ERROR = 3, 6  # ibv_qp_state
@@ -32,7 +32,7 @@ ETH_P_ALL = 3
 SO_RCVBUFFORCE = 33
 SOL_PACKET, PACKET_IGNORE_OUTGOING = 263, 23
 
-# What follows from the others, or from what neighbours do when they like.
+# Counters that follow from others, or from what neighbours do on their own.
 UNJUDGED = {"rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "arp_tx", "nd_tx", "link_ups"}
 
 
@@ -101,7 +101,7 @@ class Telemetry:
 
 
 class Qp:
-    """One queue pair of the target, and the peer that we play to it."""
+    """One queue pair of the target, with this test as its peer."""
 
     def __init__(self, group, qpn, peer_qpn, family):
         self.group, self.qpn, self.peer_qpn, self.family = group, qpn, peer_qpn, family
@@ -125,7 +125,7 @@ class Rig:
         self.mac = self.telemetry.endpoint()["mac"]
         memory = self.target.ask("memory")
         self.va, self.rkey, self.region_bytes = memory["va"], memory["rkey"], memory["bytes"]
-        self.others = []  # frames of the endpoint that are not RoCEv2
+        self.others = []  # frames of the endpoint other than RoCEv2
         self.answers = []
         self.before = None
 
@@ -149,7 +149,7 @@ class Rig:
             (self.others if answer is None else self.answers).append(frame if answer is None else answer)
 
     def introduce(self):
-        """Asks for the endpoint's addresses: whoever asks is known from then on."""
+        """Asks for the endpoint's addresses: it then knows the address of the sender."""
         self.begin()
         own, stranger = ADDRESSES[4]
         ethernet = mac_bytes(self.mac) + mac_bytes(OUR_MAC)
@@ -197,7 +197,8 @@ class Rig:
         self.before = self.telemetry.counters()
 
     def wait_received(self, frames, timeout_s=15):
-        """Until the endpoint has taken `frames` frames since begin(), and we have everything that it sent; its counters."""
+        """Waits until the endpoint has taken `frames` frames since begin(), and we have everything that it sent;
+        returns its counters."""
         deadline = time.monotonic() + timeout_s
         while True:
             now = self.telemetry.counters()

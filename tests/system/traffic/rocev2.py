@@ -9,12 +9,12 @@ import struct
 import zlib
 
 PORT = 4791
-MTU = 256  # path MTU of all connections of these tests
+MTU = 256  # path MTU of all connections in these tests
 
 RC, UC, RD, UD, XRC = 0, 1, 2, 3, 5
 CNP = 0x81
 
-# Lower five bits of the opcode: name, headers after the BTH, may it carry payload, place in the message.
+# Lower five bits of the opcode: name, headers after the BTH, whether it may carry payload, place in the message.
 _ONLY, _FIRST, _MIDDLE, _LAST = "only", "first", "middle", "last"
 _OPERATIONS = {
     0x00: ("SEND_FIRST", (), True, _FIRST),
@@ -49,7 +49,7 @@ _RESPONSES = range(0x0D, 0x13)
 
 @dataclasses.dataclass(frozen=True)
 class Opcode:
-    """`service` None: CNP. A reliable datagram's opcodes are reserved on RoCE, as are those that no table has."""
+    """`service` None: CNP. Reliable datagram opcodes are reserved on RoCE, as are those that are in no table."""
 
     value: int
     name: str
@@ -96,7 +96,7 @@ def _table():
     for low, (name, headers, payload, place) in _OPERATIONS.items():
         table[low] = Opcode(low, name, RC, headers, payload, place)
         if low in (0x1C, 0x1D):
-            continue  # XRC has them, too, but no numbers for them are in use
+            continue  # XRC has them, too, but without assigned numbers
         extended = headers if low in _RESPONSES else ("xrceth", *headers)
         table[XRC << 5 | low] = Opcode(XRC << 5 | low, name, XRC, extended, payload, place)
         if low <= 0x0B:
@@ -142,7 +142,7 @@ def address_bytes(address):
 
 @dataclasses.dataclass
 class Path:
-    """From whom to whom, on which wire."""
+    """Source and destination, and the wire."""
 
     src_mac: str
     dst_mac: str
@@ -174,7 +174,7 @@ class Path:
 
 
 def icrc(ip, udp, transport):
-    """The invariant CRC, by zlib over the fields with ones where routers may write."""
+    """The invariant CRC, by zlib, with ones in the fields that routers may write."""
     masked = bytearray(ip)
     if ip[0] >> 4 == 6:
         masked[0:4] = bytes([ip[0] | 0x0F, 0xFF, 0xFF, 0xFF])
@@ -208,7 +208,7 @@ def deth(qkey, src_qp):
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """What a frame of the endpoint says, as far as these tests care."""
+    """The contents of a frame of the endpoint, as far as these tests need them."""
 
     qpn: int
     psn: int

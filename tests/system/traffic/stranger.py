@@ -98,7 +98,7 @@ def main():
     stranger.neighbour_discovery()
     stranger.ping()
     stranger.attack()
-    stranger.arp()  # it lives, and has lost nothing
+    stranger.arp()  # the endpoint still answers, and has lost nothing
     print(json.dumps(stranger.sent))
 
 

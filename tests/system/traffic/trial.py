@@ -13,7 +13,7 @@ from rig import OUR_PSN, RTS, THEIR_PSN, Trouble
 from rocev2 import RC, Answer, aeth, bth, by_name, reth
 
 BYSTANDER_EVERY = 64  # frames
-BYSTANDER_OFFSET = 4096  # in the region: what it writes stays apart
+BYSTANDER_OFFSET = 4096  # in the region, apart from the shots' bytes
 REPORTS_MAX = 10
 
 WRITE_ONLY = by_name(RC, "RDMA_WRITE_ONLY").value
@@ -22,7 +22,7 @@ ACKNOWLEDGE = by_name(RC, "ACKNOWLEDGE").value
 
 @dataclasses.dataclass
 class Shot:
-    """A frame, to which queue pair, and what has to come of it."""
+    """A frame, its target queue pair, and the expected outcome."""
 
     what: str
     frame: bytes
@@ -31,7 +31,7 @@ class Shot:
 
 
 class Bystander:
-    """A connection that the shots do not concern."""
+    """A connection that the shots must not affect."""
 
     def __init__(self, rig):
         self._rig = rig
@@ -62,7 +62,7 @@ class Bystander:
                 raise Trouble(f"the bystander's own request: {dict(found)}")
 
     def go_on(self):
-        """Sends something and has it acknowledged; what is wrong with that."""
+        """Sends something and has it acknowledged; returns what is wrong with that."""
         self._rig.begin()
         self._rig.target.ask("post", self.qp.group, "send", 8)
         deadline = time.monotonic() + 5
@@ -76,7 +76,7 @@ class Bystander:
         return []
 
     def judge(self, answers):
-        """What is wrong with its acknowledgements."""
+        """What is wrong with the acknowledgements that it got."""
         last = 0
         for answer in answers:
             if answer.name != "ACK" or answer.psn < last:
@@ -96,7 +96,7 @@ class Trial:
         self.rig = rig
         rig.introduce()
         self.bystander = Bystander(rig)
-        self.live = {self.bystander.qp.qpn}  # numbers of queue pairs that are there
+        self.live = {self.bystander.qp.qpn}  # numbers of existing queue pairs
         self._members = {}  # group -> its queue pairs, in their order
         self.frames = 0
         self.labels = collections.Counter()
@@ -107,7 +107,7 @@ class Trial:
         return len(self.problems) >= REPORTS_MAX
 
     def run(self, aim, specs, batch=2000):
-        """`aim(specs)` makes queue pairs and gives shots; it is asked again for the halves of a batch that differs."""
+        """`aim(specs)` makes queue pairs and returns shots; when a batch differs, it is called again for each half."""
         for at in range(0, len(specs), batch):
             if self.hopeless:
                 return
@@ -150,7 +150,7 @@ class Trial:
         rig.begin()
         rig.send(frames)
         rig.wait_received(len(frames))
-        self._await_last_ack()  # it may be held back for some microseconds
+        self._await_last_ack()  # the last ACK may be held back for some microseconds
         now = rig.wait_received(len(frames))
         mine, theirs = [], []
         for answer in rig.answers:
@@ -186,7 +186,7 @@ class Trial:
         return [f"answers: expected {wanted[qpn]}, got {found[qpn]}" for qpn in wrong[:1]]
 
     def _judge_qps(self, shots):
-        """States and completions of the queue pairs that the shots were aimed at."""
+        """What is wrong with states and completions of the queue pairs that the shots were aimed at."""
         by_qp = {}
         for shot in shots:
             if shot.qp is not None:
@@ -211,7 +211,7 @@ class Trial:
         return problems[:2]
 
     def fresh(self, kind, count, family=4, state="rts"):
-        """Queue pairs that live until the batch that is aimed at them is judged."""
+        """Queue pairs that exist until the batch that is aimed at them is judged."""
         qps = self.rig.make(kind, count, family, state)
         self._members[qps[0].group] = qps
         self.live |= {qp.qpn for qp in qps}

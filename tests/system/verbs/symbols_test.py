@@ -18,7 +18,7 @@ LIBC_WRAPPERS = set("""
 
 
 def exported(library):
-    """Names with their versions: a default one ("@@") counts as any other."""
+    """Names with their versions: a default one ("@@") counts like any other."""
     output = subprocess.run(["nm", "-D", "--defined-only", "--with-symbol-versions", library], check=True,
                             capture_output=True, text=True).stdout
     names = {line.split()[-1].replace("@@", "@") for line in output.splitlines()}
@@ -26,7 +26,7 @@ def exported(library):
 
 
 def listed(path):
-    """What public_symbols.txt names: the list does not depend on the release that is installed here."""
+    """The names in public_symbols.txt: they do not depend on the release that is installed here."""
     names, node = set(), None
     with open(path, encoding="utf-8") as lines:
         for line in lines:

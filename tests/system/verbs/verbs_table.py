@@ -21,7 +21,7 @@ CALL = re.compile(r"\b(ibv_\w+)\b")
 COMMAND = re.compile(r"\bRDMA_USER_CM_CMD_(\w+)\b")
 STATE = re.compile(r"\bIBV_QPS_(RESET|INIT|RTR|RTS|SQD|SQE|ERR)\b")
 STATES = ("RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR")
-SHOWN = 2  # tests of a symbol that are named; the others are counted
+SHOWN = 2  # named tests per symbol; the others are only counted
 INTRODUCTION = """# Verbs, entry point by entry point
 
 Which test calls what: {public} entry points of libibverbs
@@ -37,7 +37,7 @@ too.
 
 
 def functions(text):
-    """Where each test or helper begins, and its name."""
+    """(name, whether it is a test, text) of each test and helper."""
     marks = [(m.start(), f"{m[1]}.{m[2]}", True) for m in BEGIN.finditer(text)]
     marks += [(m.start(), m[1], False) for m in HELPER.finditer(text) if not m[1].startswith("TEST")]
     marks.sort()
@@ -46,7 +46,7 @@ def functions(text):
 
 
 def with_helpers(body, helpers):
-    """The body, and those of the helpers of its file that it names, and of those that they name."""
+    """The body, with the bodies of the helpers in its file that it uses, directly or through others."""
     seen, todo, texts = set(), [body], []
     while todo:
         text = todo.pop()
@@ -58,7 +58,7 @@ def with_helpers(body, helpers):
 
 
 def read_tests(folder):
-    """Test to text, and what fixtures and shared helpers call."""
+    """Each test's text, and what fixtures and shared helpers call."""
     tests, shared = {}, ""
     for path in sorted(folder.glob("*.cc")) + sorted(folder.glob("*.h")):
         text = re.sub(r"//[^\n]*", "", path.read_text(encoding="utf-8"))
@@ -74,7 +74,7 @@ def read_tests(folder):
 
 
 def refused(features):
-    """Names that features.md says are refused, and nowhere that they work."""
+    """Names that features.md lists as refused, and nowhere as working."""
     verdict = collections.defaultdict(set)
     for line in features.splitlines():
         cells = [cell.strip() for cell in line.split("|")]
@@ -86,7 +86,7 @@ def refused(features):
 
 
 def names_in(text, public):
-    """Entry points, whatever their names begin with."""
+    """Entry points, whatever their prefix."""
     return set(CALL.findall(text)) | (set(re.findall(r"\b\w+\b", text)) & set(public))
 
 
@@ -103,7 +103,7 @@ def table(title, heading, rows):
 
 
 def states(tests, functions_called):
-    """Entry points beside states that the same test names."""
+    """Entry points together with the states that the same test names."""
     of = collections.defaultdict(lambda: collections.defaultdict(list))
     for test, text in tests.items():
         for state in set(STATE.findall(text)):
@@ -130,7 +130,7 @@ def page(root):
         for name in set(COMMAND.findall(text)):
             commands[name].append(test)
     by_fixture = names_in(shared, public)
-    # A type has no call: what tests name with a parenthesis behind it.
+    # A name before a parenthesis is a function's, not a type's.
     called = {name for text in [*tests.values(), shared] for name in re.findall(r"\b(ibv_\w+)\(", text)}
     inline = sorted(called - set(public))
 

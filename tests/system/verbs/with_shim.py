@@ -16,14 +16,14 @@ RUNTIMES = ("libasan.so", "libtsan.so", "libhwasan.so", "liblsan.so", "libclang_
 
 
 def sanitizer_runtime(program):
-    """The runtime that a program built with a sanitizer loads, as a list: it has to come before the shim. Clang's is
-    usually a part of the program, and then there is nothing to load."""
+    """The runtime that a program built with a sanitizer loads, as a list: it must come before the shim. Clang's is
+    usually part of the program, and then there is nothing to load."""
     libraries = subprocess.run(["ldd", program], check=False, capture_output=True, text=True).stdout.split()
     return [library for library in libraries if library.startswith("/") and os.path.basename(library).startswith(RUNTIMES)]
 
 
 def namespace_command():
-    """The command that makes the pair of interfaces and goes on inside. None: only root may."""
+    """The command that makes the pair of interfaces and continues inside. None: only root may."""
     if os.geteuid() != 0 or subprocess.run(["unshare", "--net", "true"], check=False).returncode != 0:
         return None
     script = "ip link add near type veth peer name far && ip addr add 10.77.0.1/24 dev near && " \
@@ -33,7 +33,7 @@ def namespace_command():
 
 def main():
     shim, command = os.path.abspath(sys.argv[1]), sys.argv[2:]
-    # A short path: sockets lie in it, whose names may have 107 characters.
+    # A short path: it contains sockets, whose names may have only 107 characters.
     directory = tempfile.mkdtemp(prefix="uroce-verbs-", dir="/tmp")
     environment = {k: v for k, v in os.environ.items() if not k.startswith("UROCE_")}
     environment.update(UROCE_RUNTIME_DIR=directory, UROCE_LOG=os.environ.get("UROCE_LOG", "info"))

@@ -45,7 +45,7 @@ def check_scapys(tool, directory):
             for version in (4, 6) for vlan_id in (0, 5) for _ in range(4)]
     frames = [oracle.scapy_frame(values) for values in sent]
     for index, frame in enumerate(frames):
-        if index % 3 == 0:  # what an Ethernet with a minimum frame size adds
+        if index % 3 == 0:  # the padding of an Ethernet with a minimum frame size
             frames[index] = frame + bytes(max(0, 60 - len(frame)))
     for index in range(0, len(frames), 10):  # and now and then a flipped bit that the iCRC must catch
         body = bytearray(frames[index])
@@ -70,7 +70,7 @@ def check_scapys(tool, directory):
 
 
 def flipped_byte(rng, values):
-    """A byte of the PSN or, where there is one, of the payload: the packet still parses, only the iCRC can tell."""
+    """A byte of the PSN or, where there is one, of the payload: the packet still parses, only the iCRC shows it."""
     bth = 14 + (4 if values["vlan_id"] else 0) + (20 if values["ip_version"] == 4 else 40) + 8
     extension = len(oracle.extension_bytes(values))
     payload = len(values["payload"]) // 2
@@ -80,7 +80,7 @@ def flipped_byte(rng, values):
 
 
 def check_captures(tool, paths, directory):
-    """tshark takes longer to start than to read them all, so it sees them one behind the other."""
+    """tshark takes longer to start than to read all files, so they are joined into one."""
     frames = {path: oracle.read_pcap(path) for path in paths}
     joined = pathlib.Path(directory) / "joined.pcap"
     oracle.write_pcap(joined, [frame for path in paths for frame in frames[path]])
@@ -97,7 +97,7 @@ def check_capture(tool, path, frames, rows):
     seen = oracle.wire_dump(tool, "decode", path)
     for index, (frame, values, row) in enumerate(zip(frames, seen, rows, strict=True)):
         if values["result"] != "ok":
-            # Sent on purpose in host-peer-rc, and nowhere else.
+            # Sent on purpose in host-peer-rc, and in no other capture.
             if values["result"] != "bad transport version" or row["infiniband.bth.tver"] in ("0", "0x00"):
                 wrong += 1
                 print(f"{path.name} packet {index}: {values['result']}")

@@ -16,7 +16,7 @@ sys.dont_write_bytecode = True
 SKIP = 77  # meson's exit status for "could not run here"
 
 CNP = 0x81
-# By the specification: which extension headers follow the BTH, in order. Not taken from the code under test.
+# From the specification: which extension headers follow the BTH, in order. Not taken from the code under test.
 RETH, AETH, ATOMIC, ATOMIC_ACK, IMM, IETH, DETH = "reth", "aeth", "atomic", "atomic_ack", "imm", "ieth", "deth"
 RELIABLE = {
     0x00: [], 0x01: [], 0x02: [], 0x03: [IMM], 0x04: [], 0x05: [IMM],
@@ -136,7 +136,7 @@ def scapy_frame(values):
     return frame
 
 
-# What tshark calls them, and how to compare: the value in our terms from tshark's text.
+# tshark's names for the fields, and how to compare: our value from tshark's text.
 def _number(text):
     return int(text, 0)
 
@@ -169,7 +169,7 @@ TSHARK_ADDRESSES = ["ip.src", "ip.dst", "ipv6.src", "ipv6.dst", "vlan.id", "vlan
 
 
 def tshark(path):
-    """One dict of text a frame, by tshark's field names; empty fields are left out."""
+    """A dict of texts for each frame, by tshark's field names; empty fields are left out."""
     names = [name for name, _ in TSHARK_FIELDS.values()] + TSHARK_ADDRESSES
     command = ["tshark", "-r", str(path), "-T", "fields", "-E", "separator=|", "-E", "occurrence=f"]
     for name in names:

@@ -25,7 +25,7 @@ MQNIC_CARD = ""
 VERSION, DMA_MAP, DMA_UNMAP, GET_INFO, REGION_INFO = 1, 2, 3, 4, 5
 IRQ_INFO, SET_IRQS, REGION_READ, REGION_WRITE, DMA_READ, DMA_WRITE, RESET = 7, 8, 9, 10, 11, 12, 13
 BAR0, CONFIG, DOORBELLS = 0, 7, 9
-PATIENCE_S = 30  # with what comes at once, on a machine that is not busy
+PATIENCE_S = 30  # for what comes at once on an idle machine
 
 
 class Refused(Exception):
@@ -33,7 +33,7 @@ class Refused(Exception):
 
 
 class Client:
-    """vfio-user, as the public specification has it."""
+    """vfio-user, by the public specification."""
 
     def __init__(self, path, patience=PATIENCE_S):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -80,7 +80,7 @@ class Client:
         return data, list(received)
 
     def give(self, number, command, data):
-        """What the card asks of memory that is not shared."""
+        """Answers the card's accesses to memory that is not shared."""
         address, count = struct.unpack_from("<QQ", data)
         memory, at = self.private, address - Host.ADDRESS
         assert 0 <= at <= at + count <= len(memory) and command in (DMA_READ, DMA_WRITE)
@@ -121,7 +121,7 @@ class Client:
 class Host:
     """Queue 0 of the card, by the register map: TXQ and RXQ 0, CQ 0 and 1, EQ 0."""
 
-    ADDRESS = 0x100000000  # a DMA address of our own choice, like that of a virtual machine
+    ADDRESS = 0x100000000  # a DMA address of our own choice, as in a virtual machine
     SIZE = 1 << 20
     TXQ, RXQ, TXCQ, RXCQ, EQ, TXBUF, RXBUF = 0x0, 0x1000, 0x2000, 0x3000, 0x4000, 0x10000, 0x80000
 
@@ -137,7 +137,7 @@ class Host:
         self.reads = 0
 
     def walk(self):
-        """Block lists: type -> offset, of the device and of interface 0."""
+        """Walks block lists: type -> offset, of the device and of interface 0."""
         found = {}
 
         def follow(base, start):
@@ -145,7 +145,7 @@ class Host:
             while True:
                 kind, version, following = struct.unpack("<III", self.client.read(BAR0, base + at, 12))
                 found.setdefault(kind, []).append((base + at, version))
-                if kind in (0xC002, 0xC004):  # a port, a scheduler block: lists of their own
+                if kind in (0xC002, 0xC004):  # a port, a scheduler block, which have lists of their own
                     follow(base, self.client.read32(base + at + 0x0C))
                 if following == 0:
                     return
@@ -201,7 +201,7 @@ class Host:
         write(port + 0x14, 1)
 
     def ring_doorbell(self, kind, queue, command):
-        """Without the shared memory: the command registers."""
+        """Without the shared memory: through the command registers."""
         base = {0: self.txq, 1: self.rxq}[kind]
         self.client.write32(base + 0x20 * queue + 0x10, command)
 
@@ -319,10 +319,10 @@ class MqnicCard(unittest.TestCase):
         for number, size in enumerate([60, 4096, 9214]):
             host.send(frame_of(number, size))
             end = time.monotonic() + PATIENCE_S
-            while client.read32(host.cq + 0x10 + 0x0C) & 0xFFFF != number + 1:  # while it waits, it gives
+            while client.read32(host.cq + 0x10 + 0x0C) & 0xFFFF != number + 1:  # this serves the card's accesses
                 self.assertLess(time.monotonic(), end)
             self.assertEqual(host.receive(), frame_of(number, size))
-        self.assertEqual(client.given, 6 + 6 + 10)  # two descriptors, two completions, and the frame in pieces, twice
+        self.assertEqual(client.given, 6 + 6 + 10)  # two descriptors, two completions, each piece of the frame twice
         client.close()
         self.assertEqual(self.finish(process)[0]["dma_faults"], "0")
 
@@ -337,7 +337,7 @@ class MqnicCard(unittest.TestCase):
         host.ring_doorbell = lambda kind, queue, command: struct.pack_into("<I", words, (kind * 8192 + queue) * 4, command)
         host.send(frame_of(1, 100))
         self.assertEqual(host.receive(), frame_of(1, 100))
-        time.sleep(0.3)  # it sleeps by now
+        time.sleep(0.3)  # the card's thread sleeps by now
         host.send(frame_of(2, 100))
         self.assertEqual(host.receive(), frame_of(2, 100))
 
@@ -345,7 +345,7 @@ class MqnicCard(unittest.TestCase):
         first, path_a = self.start("a", "--wire", "shm:cable")
         second, path_b = self.start("b", "--wire", "shm:cable")
         a = self.host(self.client(path_a))
-        # The second client is a process of its own, and dies.
+        # The second client is a separate process, and is killed.
         pid = os.fork()
         if pid == 0:
             try:
@@ -364,7 +364,7 @@ class MqnicCard(unittest.TestCase):
         b = self.host(self.client(path_b))
         b.send(frame_of(3, 700))
         self.assertEqual(a.receive(), frame_of(3, 700))
-        # A card that dies takes the link of the other one down.
+        # A card that dies takes down the other one's link.
         port = a.blocks[0xC003][0][0]
         self.assertTrue(a.client.read32(port + 0x10) & 1 << 16)
         second.kill()
@@ -409,7 +409,7 @@ class MqnicCard(unittest.TestCase):
         os.ftruncate(host.fd, 0)
         host.ring_doorbell(0, 0, 0x80800001)
         end = time.monotonic() + PATIENCE_S
-        while client.read32(host.txq + 0x10) >> 16 != 1:  # the card has taken the descriptor, which is not there
+        while client.read32(host.txq + 0x10) >> 16 != 1:  # it has taken the descriptor, whose memory is gone
             self.assertLess(time.monotonic(), end)
         client.close()
         again = self.host(self.client(path))
@@ -417,8 +417,8 @@ class MqnicCard(unittest.TestCase):
         self.assertEqual(again.receive(), frame_of(2, 100))
 
     def test_clients_that_stall_do_not_block_the_others(self):
-        """Each holds a card of its own, in another way, for three seconds; the next client waits no longer than that,
-        and what a busy machine adds."""
+        """Each holds a card of its own, in a different way, for three seconds; the next client waits no longer than
+        that, plus what a busy machine adds."""
         version = struct.pack("<HHIII", 1, VERSION, 16 + 40, 0, 0)
         stalls = [b"", version[:7], version + b"\0\0"]
         cards, stalled = [], []
@@ -431,7 +431,7 @@ class MqnicCard(unittest.TestCase):
             stalled[-1].send(said)
         process, path = self.start("greedy", "--wire", "loop")
         cards.append((process, path))
-        greedy = Client(path)  # asks, and does not read
+        greedy = Client(path)  # sends requests, and does not read the answers
         self.addCleanup(greedy.close)
         question = struct.pack("<HHIII", 7, REGION_READ, 32, 0, 0) + struct.pack("<QII", 0, BAR0, 4096)
         greedy.socket.settimeout(0.5)

@@ -34,15 +34,16 @@ PROGRAMS = [
 ]
 
 
-# Servers and clients that connect by rdma_cm: what a capture shows of that keeps its rules, too. With the fewest packets that they can
-# do with: rdma_xclient sends one message, so REQ, REP, RTU, SEND, Acknowledge, DREQ and DREP are all.
+# Servers and clients that connect with rdma_cm: the captured connection management keeps its rules, too. With as few
+# packets as possible: rdma_xclient sends one message, so there are only REQ, REP, RTU, SEND, Acknowledge, DREQ and
+# DREP.
 CONNECTING = [
     (("rping", "-s", "-a", "0.0.0.0", "-C", "5"), ("rping", "-c", "-a", "127.0.0.1", "-C", "5"), 40),
     (("ucmatose", "-c", "4", "-C", "4"), ("ucmatose", "-c", "4", "-C", "4", "-s", "127.0.0.1"), 50),
     (("udaddy",), ("udaddy", "-s", "127.0.0.1"), 12),
     (("rdma_xserver", "-c", "x"), ("rdma_xclient", "-c", "x", "-s", "127.0.0.1"), 7),
 ]
-LISTENS = "of RDMA port space"  # what the shim says of a listener, with UROCE_LOG=info
+LISTENS = "of RDMA port space"  # what the shim logs about a listener, with UROCE_LOG=info
 
 
 ON_CARDS = [PROGRAMS[0], PROGRAMS[4], PROGRAMS[7]]
@@ -60,7 +61,7 @@ def run_line(uroce, wire, capture, command):
 
 
 def run_pair(uroce, directory, command, wire):
-    """Gives the two captures, or what went wrong."""
+    """Returns the two captures, or what went wrong."""
     captures = [directory / f"{command[0]}-{side}.pcapng" for side in ("server", "client")]
     port = free_tcp_port()
     command = [*command, "-p", str(port)]
@@ -76,7 +77,7 @@ def run_pair(uroce, directory, command, wire):
 
 
 def run_connecting(uroce, directory, programs, wire):
-    """The same, of a pair that needs no other connection."""
+    """The same for a pair that needs no other connection."""
     captures = [directory / f"{programs[0][0]}-{side}.pcapng" for side in ("server", "client")]
     environment = dict(os.environ, UROCE_LOG="info")
     with Children() as children:

@@ -46,7 +46,7 @@ def tshark(path):
 
 
 def compare(tool, path, theirs, first, count):
-    """What tshark has of this file stands behind `first` other frames."""
+    """tshark's frames of this file come after `first` other frames."""
     ours = [json.loads(line) for line in run([tool, "--packets", str(path)]).splitlines()]
     report = json.loads(run([tool, "--json", str(path)]))
     wrong = 0
@@ -64,7 +64,7 @@ def compare(tool, path, theirs, first, count):
 
 
 def records(path):
-    """A capture's frames with their headers: little-endian pcap, as all of these are."""
+    """A capture's frames with their headers; all of them are little-endian pcap."""
     data = path.read_bytes()
     if data[:4] != b"\xd4\xc3\xb2\xa1":
         sys.exit(f"{path} is not a little-endian pcap")
@@ -87,7 +87,7 @@ def main():
     packets = wrong = files = 0
     paths = sorted(pathlib.Path(sys.argv[2]).glob("*.pcap"))
     with tempfile.TemporaryDirectory() as directory:
-        # tshark takes longer to start than to read them all, so it sees them one behind the other.
+        # tshark takes longer to start than to read all files, so they are joined into one.
         joined = pathlib.Path(directory) / "joined.pcap"
         joined.write_bytes(records(paths[0])[0] + b"".join(records(path)[1] for path in paths))
         theirs, first = tshark(joined), 0

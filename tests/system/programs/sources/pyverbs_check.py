@@ -37,7 +37,7 @@ def route(context):
 
 
 def make_pair(context, pd, kind, cq, srq=None):
-    """Two queue pairs that are connected with each other."""
+    """Two queue pairs connected with each other."""
     init = QPInitAttr(qp_type=kind, scq=cq, rcq=cq, srq=srq, cap=QPCap(max_send_wr=16, max_recv_wr=16), sq_sig_all=1)
     pair = [QP(pd, init, None) for _ in range(2)]
     for qp, peer in zip(pair, reversed(pair)):
@@ -72,7 +72,7 @@ def send_and_receive(kind, context, pd, cq):
 
 
 def window(context, pd, cq):
-    """A window of type 1 opens a part of a region; a WRITE goes through it."""
+    """A window of type 1 gives access to a part of a region; a WRITE uses it."""
     here, there = make_pair(context, pd, e.IBV_QPT_RC, cq)
     source = MR(pd, BYTES, e.IBV_ACCESS_LOCAL_WRITE)
     target = MR(pd, BYTES, e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_MW_BIND)
@@ -85,7 +85,7 @@ def window(context, pd, cq):
     here.post_send(wr)
     completions(cq, 1)
     check(target.read(202, 99) == b"\0" + b"w" * 200 + b"\0", "what was written through the window")
-    opened.close()  # before the region, which it keeps
+    opened.close()  # before the region, which the window keeps in use
 
 
 def shared_queue(context, pd, cq):

@@ -26,7 +26,7 @@ def check(is_right, what):
 
 
 class Side:
-    """A context with a queue pair. The one that receives has a queue that matches tags, and no send queue of its own."""
+    """A context with a queue pair. The receiver has a queue that matches tags, and no send queue of its own."""
 
     def __init__(self, receives):
         self.context = Context(name="uroce0")
@@ -57,7 +57,7 @@ class Side:
         return SGE(self.mr.buf, length, self.mr.lkey)
 
     def completion(self):
-        """(wr_id, opcode, flags, tag) of the next one."""
+        """(wr_id, opcode, flags, tag) of the next completion."""
         end = time.monotonic() + 10
         while self.cq.start_poll(PollCqAttr()) != 0:
             check(time.monotonic() < end, "no completion came")

@@ -40,7 +40,8 @@ class Simulate(unittest.TestCase):
         flows = rows(self.folder / "flows.csv")
         self.assertEqual({row["status"] for row in flows}, {"done"})
         self.assertEqual({row["bytes"] for row in flows}, {"100000"})
-        # Eight flows through one cable: the last ends when all have passed, 8 * 108.2 kB at 100 Gb/s, and the way.
+        # Eight flows through one cable: the last ends when all have passed, 8 * 108.2 kB at 100 Gb/s, plus the path's
+        # delay.
         self.assertAlmostEqual(max(float(row["fct_us"]) for row in flows), 8 * 108.2e3 * 8 / 100e3 + 4.3, delta=2)
         queues = rows(self.folder / "queues.csv")
         self.assertEqual({row["port"] for row in queues}, {"s0>h0"})
