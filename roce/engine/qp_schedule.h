@@ -1,9 +1,9 @@
 // Which QPs have something to do: those that have something to send, those that owe a congestion notification, and
 // when each wants to be called again.
 //
-// A QP with something to send is ready, or it is parked: its priority was found paused when its turn came. It is tried
-// again when other priorities are paused than then. One whose destination takes no frames is held until the
-// transmission ends, and is ready again after it.
+// A QP with something to send is ready, or paused, or congested. Paused: its priority was found paused when its turn
+// came; it is tried again when other priorities are paused than then. Congested: its destination takes no frames; it is
+// ready again in the next transmission.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class QpSchedule {
 
   /// After anything that touched a QP: queues it if it has something to send, and keeps its timer.
   void update(Qp& qp) {
-    if (!ready_.contains(qp) && !parked_.contains(qp) && qp.wants_transmit()) ready_.push(qp);
+    if (!ready_.contains(qp) && !paused_.contains(qp) && qp.wants_transmit()) ready_.push(qp);
     timers_.arm(qp.index(), qp.next_timeout());
   }
   /// The same for one that was taken and has nothing to send.
@@ -35,36 +35,36 @@ class QpSchedule {
   void on_posted(Qp& qp) {
     if (ready_.contains(qp)) return;
     if (!qp.wants_transmit()) return timers_.arm(qp.index(), qp.next_timeout());
-    if (!parked_.contains(qp)) ready_.push(qp);
+    if (!paused_.contains(qp)) ready_.push(qp);
   }
   /// To be called before `qp` is destroyed.
   void remove(const Qp& qp);
 
   /// QPs that have something to send.
-  uint32_t ready() const { return ready_.size(); }
-  /// The QP whose turn it is; there must be one. It comes back with `update` or `park`.
+  uint32_t ready_count() const { return ready_.size(); }
+  /// The QP whose turn it is; there must be one. It comes back with `update`, `set_paused` or `set_congested`.
   Qp& take_ready() {
     Qp& qp = ready_.front();
     ready_.pop();
     return qp;
   }
   /// `pauses`: the priorities that are paused now, as bits.
-  void park(Qp& qp, uint8_t pauses) {
-    ensure(!ready_.contains(qp), "a QP is ready or parked, not both");
-    parked_.push(qp);
-    parked_pauses_ = pauses;
+  void set_paused(Qp& qp, uint8_t pauses) {
+    ensure(!ready_.contains(qp), "a QP is ready or paused, not both");
+    paused_.push(qp);
+    pauses_seen_ = pauses;
   }
-  /// With other pauses than when they were parked, the parked ones are ready; those that are still paused will be
-  /// parked again.
-  void unpark(uint8_t pauses) {
-    if (!parked_.empty() && pauses != parked_pauses_) unpark_all();
+  /// With other pauses than when they were set aside, the paused ones are ready; those that still have to be silent are
+  /// set aside again.
+  void release_paused(uint8_t pauses) {
+    if (!paused_.empty() && pauses != pauses_seen_) release_all_paused();
   }
 
-  /// `qp`, whose turn it was, has something to send that had better wait. It is ready again with `release_held`, behind
-  /// those that are ready now. Nothing else is done with it before.
-  void hold(Qp& qp) { held_.push(qp); }
-  void release_held() {
-    for (; !held_.empty(); held_.pop()) ready_.push(held_.front());
+  /// `qp`, whose turn it was, has something to send that had better wait. It is ready again with `release_congested`,
+  /// behind those that are ready now. Nothing else is done with it before.
+  void set_congested(Qp& qp) { congested_.push(qp); }
+  void release_congested() {
+    for (; !congested_.empty(); congested_.pop()) ready_.push(congested_.front());
   }
 
   /// Whether congestion notifications wait to be sent.
@@ -86,12 +86,12 @@ class QpSchedule {
   Instant next_timeout() const { return timers_.next(); }
 
  private:
-  void unpark_all();
+  void release_all_paused();
 
   QpQueue ready_;
-  QpQueue parked_;
-  uint8_t parked_pauses_ = 0;  // the pauses when the latest QP was parked
-  QpQueue held_;               // during one transmission
+  QpQueue paused_;
+  uint8_t pauses_seen_ = 0;  // when the latest QP was set aside
+  QpQueue congested_;        // during one transmission
   QpQueue cnps_;
   TimerQueue timers_;
 };

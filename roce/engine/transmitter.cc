@@ -31,7 +31,7 @@ uint32_t Transmitter::transmit_bursts(Instant now) {
     total += sent;
     if (sent < kSendBurst) break;
   }
-  if (by_destination_) parts_.schedule.release_held();
+  if (by_destination_) parts_.schedule.release_congested();
   return total + (counters_.direct_bytes != copied ? 1 : 0);  // what was copied without frames is work, too
 }
 
@@ -90,7 +90,7 @@ uint32_t Transmitter::send_cnps(TxFrame* frames, uint32_t* senders, uint32_t cou
   while (used < count && parts_.schedule.cnps_wait()) {
     Qp& qp = parts_.schedule.take_cnp();
     if (!qp.encode_cnp(frames[used])) continue;
-    if (divert(frames[used], qp.link(), qp.qpn(), now)) {
+    if (keep_from_port(frames[used], qp.lead_link(), qp.qpn(), now)) {
       frames[used].bytes = 0;
       continue;
     }
@@ -104,17 +104,17 @@ uint32_t Transmitter::send_cnps(TxFrame* frames, uint32_t* senders, uint32_t cou
 uint32_t Transmitter::send_qp_frames(TxFrame* frames, uint32_t* senders, uint32_t count, Instant now) {
   QpSchedule& schedule = parts_.schedule;
   uint32_t used = 0;
-  uint32_t rounds = schedule.ready();
-  while (used < count && rounds > 0 && schedule.ready() != 0) {
+  uint32_t rounds = schedule.ready_count();
+  while (used < count && rounds > 0 && schedule.ready_count() != 0) {
     Qp& qp = schedule.take_ready();
     if (parts_.pfc.paused() != 0 && blocked(qp.priority())) {
-      schedule.park(qp, parts_.pfc.paused());
+      schedule.set_paused(qp, parts_.pfc.paused());
       rounds--;
       continue;
     }
-    PeerLink& link = qp.link();
-    if (must_wait(qp, link)) {
-      schedule.hold(qp);
+    PeerLink& link = qp.lead_link();
+    if (is_congested(qp, link)) {
+      schedule.set_congested(qp);
       rounds--;
       continue;
     }
@@ -137,10 +137,10 @@ uint32_t Transmitter::send_frames_of(Qp& qp, PeerLink& link, std::span<TxFrame> 
   const bool datagrams = !qp.connected();
   uint32_t sent = 0;
   while (sent < frames.size() && !parts_.loopback.full()) {
-    if (datagrams && must_wait(qp, qp.link())) break;
+    if (datagrams && is_congested(qp, qp.lead_link())) break;
     TxFrame& frame = frames[sent];
     if (!qp.poll_transmit(frame, now)) break;
-    if (divert(frame, link, qp.qpn(), now)) {
+    if (keep_from_port(frame, link, qp.qpn(), now)) {
       frame.bytes = 0;
     } else {
       frame.hop = hop_of(link);
@@ -157,7 +157,7 @@ uint32_t Transmitter::send_frames_of(Qp& qp, PeerLink& link, std::span<TxFrame> 
 
 uint32_t Transmitter::send_raw_frames(Qp& qp, std::span<TxFrame> frames, Instant now) {
   uint32_t sent = 0;
-  while (sent < frames.size() && !must_wait(qp, qp.link()) && !parts_.loopback.full() &&
+  while (sent < frames.size() && !is_congested(qp, qp.lead_link()) && !parts_.loopback.full() &&
          qp.poll_transmit(frames[sent], now))
     loop_back_raw(frames[sent++]);
   return sent;
@@ -165,18 +165,18 @@ uint32_t Transmitter::send_raw_frames(Qp& qp, std::span<TxFrame> frames, Instant
 
 /// Whether its frames would only wait in the port; of a UD QP, its next datagram. As on a wire, the datagrams behind
 /// that one wait for it. Otherwise they would be lost whenever a receiver gets no CPU for some hundred of them.
-bool Transmitter::must_wait(const Qp& qp, PeerLink& link) {
+bool Transmitter::is_congested(const Qp& qp, PeerLink& link) {
   if (!by_destination_) return false;
   if (qp.type() == QpType::kRawPacket) return parts_.port.congested(MacAddress{}, 0);
   if (qp.connected() ? !qp.path_resolved() || &qp == ending_ : qp.send_queue().ring().empty()) return false;
-  if (stays_here(link)) return false;
+  if (leads_to_us(link)) return false;
   const NextHop hop = hop_of(link);
   return hop.place != nullptr ? hops_->congested(hop) : parts_.port.congested(link.mac(), link.qpn());
 }
 
 /// Takes frames that no port should see: to our own QPs, or to a peer whose MAC is not known yet. True when taken. Our
 /// MAC with a number that is not ours means another program of this host, which the port reaches.
-bool Transmitter::divert(TxFrame& frame, const PeerLink& link, uint32_t qpn, Instant now) {
+bool Transmitter::keep_from_port(TxFrame& frame, const PeerLink& link, uint32_t qpn, Instant now) {
   if (link.mac().is_zero()) {
     counters_.tx_neighbour_unresolved++;
     return true;
@@ -184,7 +184,7 @@ bool Transmitter::divert(TxFrame& frame, const PeerLink& link, uint32_t qpn, Ins
   if (link.mac().is_multicast() && parts_.multicast.any() &&
       parts_.multicast.attached(dest_ip_of(frame.data)) != nullptr)
     loop_back_copy(frame);
-  if (!stays_here(link)) return false;
+  if (!leads_to_us(link)) return false;
   loop_back(frame, qpn, now);
   return true;
 }
@@ -215,7 +215,7 @@ void Transmitter::loop_back_copy(const TxFrame& frame) {
 uint32_t Transmitter::send_mads(TxFrame* frames, uint32_t count, Instant now) {
   uint32_t used = 0;
   while (used < count && parts_.management.poll_transmit(frames[used], parts_.pfc.paused())) {
-    if (divert_mad(frames[used], now)) {
+    if (keep_mad(frames[used], now)) {
       frames[used].bytes = 0;
     } else {
       used++;
@@ -225,7 +225,7 @@ uint32_t Transmitter::send_mads(TxFrame* frames, uint32_t count, Instant now) {
 }
 
 /// A datagram to our own host is for the program that it names. Takes it if that is this program; true then.
-bool Transmitter::divert_mad(TxFrame& frame, Instant now) {
+bool Transmitter::keep_mad(TxFrame& frame, Instant now) {
   if (!parts_.loopback.is_open() || std::memcmp(mac_.bytes.data(), frame.data, mac_.bytes.size()) != 0) return false;
   const std::span<const uint8_t> all(frame.data, frame.bytes);
   const ManagementAddress address =

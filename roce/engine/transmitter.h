@@ -62,9 +62,9 @@ class Transmitter {
     return parts_.neighbours.next_timeout() <= now || parts_.multicast.membership().next_timeout() <= now ||
            parts_.pfc.wants_transmit(now);
   }
-  /// QPs that were parked for a pause count again when it is over.
+  /// QPs that wait for the end of a pause count again when it is over.
   bool anything_waits(Instant now) {
-    parts_.schedule.unpark(parts_.pfc.paused());
+    parts_.schedule.release_paused(parts_.pfc.paused());
     return parts_.schedule.wants_transmit() || parts_.management.wants_transmit() || host_waits(now);
   }
   uint32_t transmit_bursts(Instant now);
@@ -75,14 +75,14 @@ class Transmitter {
   uint32_t send_qp_frames(TxFrame* frames, uint32_t* senders, uint32_t count, Instant now);
   uint32_t send_frames_of(Qp& qp, PeerLink& link, std::span<TxFrame> frames, Instant now, bool& done);
   uint32_t send_raw_frames(Qp& qp, std::span<TxFrame> frames, Instant now);
-  bool divert(TxFrame& frame, const PeerLink& link, uint32_t qpn, Instant now);
-  bool divert_mad(TxFrame& frame, Instant now);
+  bool keep_from_port(TxFrame& frame, const PeerLink& link, uint32_t qpn, Instant now);
+  bool keep_mad(TxFrame& frame, Instant now);
   void loop_back_raw(const TxFrame& frame);
   void loop_back_copy(const TxFrame& frame);
   void loop_back(const TxFrame& frame, uint32_t qpn, Instant now);
-  bool must_wait(const Qp& qp, PeerLink& link);
+  bool is_congested(const Qp& qp, PeerLink& link);
   /// Whether frames to our own MAC are for this engine.
-  bool stays_here(const PeerLink& link) const {
+  bool leads_to_us(const PeerLink& link) const {
     return link.mac() == mac_ && parts_.loopback.is_open() && parts_.qps.owns(link.qpn());
   }
   NextHop hop_of(PeerLink& link) const { return hops_ != nullptr ? link.hop(*hops_, *epoch_) : NextHop{}; }

@@ -212,7 +212,7 @@ void Qp::on_path_resolved(const MacAddress& mac) {
   if (news && context_.reliable) ends_->requester.on_path_resolved();
 }
 
-PeerLink& Qp::link() {
+PeerLink& Qp::lead_link() {
   if (connected()) {
     link_.lead_to(context_.path.dst_mac, context_.attributes.dest_qpn);
   } else if (context_.type == QpType::kUd && !send_queue_.ring().empty()) {

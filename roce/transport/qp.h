@@ -46,8 +46,9 @@ class Qp {
   const QpInit& init() const { return init_; }
   /// The attributes as they were set, with the current `state`, `cur_state` and `sq_draining`.
   QpAttributes attributes() const;
-  /// Where the next frame goes; of datagrams, that at the head of the queue. Raw packets have none.
-  PeerLink& link();
+  /// Leads the link to where the next frame goes, and returns it; of datagrams, that at the head of the queue. Raw
+  /// packets go nowhere in particular.
+  PeerLink& lead_link();
   const Route& path() const { return context_.path; }
   bool path_resolved() const { return context_.path_resolved; }
   bool connected() const { return !is_datagram(context_.type); }

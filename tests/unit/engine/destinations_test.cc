@@ -97,7 +97,7 @@ TEST_F(Destinations, TheOthersFlowAtFullRate) {
   EXPECT_TRUE(schedule_.wants_transmit()) << "whoever drives the engine comes back";
   EXPECT_EQ(transmitter_.transmit(kNow), 0u);
   EXPECT_TRUE(schedule_.wants_transmit());
-  EXPECT_EQ(schedule_.ready(), 3u);
+  EXPECT_EQ(schedule_.ready_count(), 3u);
 }
 
 TEST_F(Destinations, GoOnWhenTheyAreFree) {

@@ -1,4 +1,4 @@
-// Whose turn it is: ready, parked, owing a notification, or waiting for its time.
+// Whose turn it is: ready, paused, owing a notification or waiting for its time.
 #include "engine/qp_schedule.h"
 
 #include "engine_parts.h"
@@ -18,24 +18,24 @@ TEST_F(QpScheduleTest, WhoHasSomethingToSendIsReadyOnce) {
   post(second);
   post(first);
   EXPECT_TRUE(schedule_.wants_transmit());
-  ASSERT_EQ(schedule_.ready(), 2u);
+  ASSERT_EQ(schedule_.ready_count(), 2u);
   EXPECT_EQ(&schedule_.take_ready(), &first);
   EXPECT_EQ(&schedule_.take_ready(), &second);
   schedule_.update(first);
-  EXPECT_EQ(schedule_.ready(), 1u) << "it has still something to send";
+  EXPECT_EQ(schedule_.ready_count(), 1u) << "it has still something to send";
 }
 
 TEST_F(QpScheduleTest, WhoIsParkedWaitsForOtherPauses) {
   Qp& qp = connected();
   post(qp);
-  schedule_.park(schedule_.take_ready(), 0b1000);
+  schedule_.set_paused(schedule_.take_ready(), 0b1000);
   EXPECT_FALSE(schedule_.wants_transmit());
   post(qp);
   EXPECT_FALSE(schedule_.wants_transmit()) << "more to send changes nothing";
-  schedule_.unpark(0b1000);
-  EXPECT_EQ(schedule_.ready(), 0u);
-  schedule_.unpark(0b0001);
-  ASSERT_EQ(schedule_.ready(), 1u);
+  schedule_.release_paused(0b1000);
+  EXPECT_EQ(schedule_.ready_count(), 0u);
+  schedule_.release_paused(0b0001);
+  ASSERT_EQ(schedule_.ready_count(), 1u);
   EXPECT_EQ(&schedule_.take_ready(), &qp);
 }
 
@@ -49,11 +49,11 @@ TEST_F(QpScheduleTest, APostMakesReadyOnce) {
     ASSERT_EQ(qp.post_send(wr, kNow), PostResult::kOk);
     schedule_.on_posted(qp);
   }
-  ASSERT_EQ(schedule_.ready(), 1u);
-  schedule_.park(schedule_.take_ready(), 0b1000);
+  ASSERT_EQ(schedule_.ready_count(), 1u);
+  schedule_.set_paused(schedule_.take_ready(), 0b1000);
   ASSERT_EQ(qp.post_send(wr, kNow), PostResult::kOk);
   schedule_.on_posted(qp);
-  EXPECT_EQ(schedule_.ready(), 0u) << "it waits for other pauses";
+  EXPECT_EQ(schedule_.ready_count(), 0u) << "it waits for other pauses";
 }
 
 TEST_F(QpScheduleTest, APostThatARateHoldsBackIsDueWhenItMayGo) {
@@ -73,7 +73,7 @@ TEST_F(QpScheduleTest, APostThatARateHoldsBackIsDueWhenItMayGo) {
   ASSERT_FALSE(qp.wants_transmit());
   static_cast<void>(schedule_.take_ready());
   schedule_.on_posted(qp);
-  EXPECT_EQ(schedule_.ready(), 0u);
+  EXPECT_EQ(schedule_.ready_count(), 0u);
   EXPECT_EQ(schedule_.next_timeout(), qp.next_timeout());
   EXPECT_NE(schedule_.next_timeout(), Instant::never());
 }
@@ -122,17 +122,17 @@ TEST_F(QpScheduleTest, WhoWaitsForAnAnswerIsDueAtItsTimeout) {
 
 TEST_F(QpScheduleTest, WhoGoesIsNowhere) {
   Qp& qp = connected(to(kPeerIp), QpType::kRc);
-  Qp& parked = connected();
-  post(parked);
-  schedule_.park(schedule_.take_ready(), 1);
+  Qp& paused = connected();
+  post(paused);
+  schedule_.set_paused(schedule_.take_ready(), 1);
   post(qp);
   Bytes bytes(kFrameBytes);
   TxFrame frame{bytes.data(), kFrameBytes, 0, nullptr};
   ASSERT_TRUE(qp.poll_transmit(frame, kNow));
   schedule_.update(qp);
   schedule_.want_cnp(qp);
-  for (Qp* gone : {&qp, &parked}) schedule_.remove(*gone);
-  schedule_.unpark(0);
+  for (Qp* gone : {&qp, &paused}) schedule_.remove(*gone);
+  schedule_.release_paused(0);
   EXPECT_FALSE(schedule_.wants_transmit());
   EXPECT_EQ(schedule_.next_timeout(), Instant::never());
 }
@@ -141,7 +141,7 @@ using QpScheduleDeathTest = EngineParts;
 TEST_F(QpScheduleDeathTest, NobodyIsReadyAndParked) {
   Qp& qp = connected();
   post(qp);
-  EXPECT_DEATH(schedule_.park(qp, 1), "a QP is ready or parked, not both");
+  EXPECT_DEATH(schedule_.set_paused(qp, 1), "a QP is ready or paused, not both");
 }
 
 }  // namespace
