@@ -168,7 +168,7 @@ bool ProgramLoad::busy(Instant now) {
 
 /// Without a descriptor it looks now and then.
 void BackgroundDriver::plan_sleeps() {
-  const WakeSource* const source = endpoint_.device().wake_source();
+  const WakeSource* const source = endpoint_.nic().wake_source();
   if (source == nullptr || !wake_up_.open()) return;
   driving_.set_wakes(source->sees_left_lying() ? Driving::Wakes::kLeftLying : Driving::Wakes::kAtOnce);
 }
@@ -211,7 +211,7 @@ Driving::Next BackgroundDriver::drive(bool rung, bool ready) {
   {
     EngineLock engine(endpoint_);
     stands_back_ = false;
-    if (WakeSource* const source = endpoint_.device().wake_source()) source->disarm();
+    if (WakeSource* const source = endpoint_.nic().wake_source()) source->disarm();
     burst.at = endpoint_.now();
     // The program may have come back while this thread waited for the engine.
     if (!rung && !ready && driving_.program_drives(burst.at)) return {};
@@ -223,7 +223,7 @@ Driving::Next BackgroundDriver::drive(bool rung, bool ready) {
     }
     driving_.note_turns(burst.at, rung, burst.work != 0);
     burst.next_timeout = endpoint_.next_timeout();
-    burst.waiting = endpoint_.device().tx_pending() || engine->wants_transmit();
+    burst.waiting = endpoint_.nic().tx_pending() || engine->wants_transmit();
     burst.has_qps = engine->qps().size() != 0;
   }
   burst.program_busy = program_load_.busy(burst.at);
@@ -236,7 +236,7 @@ void BackgroundDriver::stand_back(Duration longest) {
     EngineLock engine(endpoint_);
     stands_back_ = true;
     // Senders may sleep by now, which have seen this thread awake.
-    ready_ = !endpoint_.device().wake_source()->stand_back() && !driving_.program_drives(endpoint_.now());
+    ready_ = !endpoint_.nic().wake_source()->stand_back() && !driving_.program_drives(endpoint_.now());
     if (ready_) return;
   }
   wait(longest);
@@ -246,10 +246,10 @@ void BackgroundDriver::sleep(Duration longest) {
   {
     EngineLock engine(endpoint_);
     const Instant now = endpoint_.now();
-    WakeSource& source = *endpoint_.device().wake_source();
+    WakeSource& source = *endpoint_.nic().wake_source();
     stands_back_ = false;
     if ((driving_.program_drives(now) && !driving_.polls_memory(now)) || engine->wants_transmit() ||
-        endpoint_.device().tx_pending())
+        endpoint_.nic().tx_pending())
       return;
     ready_ = !source.arm();
     if (ready_) return;
@@ -266,7 +266,7 @@ void BackgroundDriver::sleep(Duration longest) {
 /// whether this thread waits; this thread first says that it waits, and then looks whether it was kicked.
 void BackgroundDriver::wait(Duration longest) {
   waits_.store(true);
-  if (kicked_.load() == 0) rung_ = wake_up_.wait(endpoint_.device().wake_source()->fd(), longest);
+  if (kicked_.load() == 0) rung_ = wake_up_.wait(endpoint_.nic().wake_source()->fd(), longest);
   waits_.store(false);
   if (kicked_.exchange(0) != 0) driving_.note_told(endpoint_.now());
 }
@@ -282,10 +282,10 @@ void BackgroundDriver::nap(Duration duration) {
 /// The program may poll from now on, or may have made its only call. If it left nothing to be seen to before the thread
 /// wakes up anyway, the thread sleeps on; the next frame wakes it, and then it sees who drives.
 void BackgroundDriver::look_at_plan() {
-  WakeSource& source = *endpoint_.device().wake_source();
+  WakeSource& source = *endpoint_.nic().wake_source();
   source.look();
-  if (endpoint_.next_timeout() >= planned_ && !endpoint_.device().tx_pending() &&
-      !endpoint_.engine().wants_transmit() && !source.watching())
+  if (endpoint_.next_timeout() >= planned_ && !endpoint_.nic().tx_pending() && !endpoint_.engine().wants_transmit() &&
+      !source.watching())
     return;
   armed_.store(false, std::memory_order_relaxed);
   source.disarm();

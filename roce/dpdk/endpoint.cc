@@ -44,7 +44,7 @@ void on_fork_child() {
   unlock_wire_ends();
   renew_log_after_fork();
   EndpointRegistry::get().abandon_all();
-  EndpointPort::leave_ports();
+  NicKeeper::leave_ports();
   leave_wire_ends();
   leave_note();
 }
@@ -74,20 +74,20 @@ constexpr Duration kWireLinger = milliseconds(5);
 constexpr Duration kUnreadLinger = milliseconds(300);
 constexpr Duration kFarewellLinger = milliseconds(500);
 
-EngineConfig make_engine_config(const EndpointConfig& config, EndpointPort& port) {
+EngineConfig make_engine_config(const EndpointConfig& config, NicKeeper& keeper) {
   EngineConfig engine;
-  engine.mac = port.plan().identity.mac;
-  engine.addresses = port.plan().identity.addresses;
-  engine.max_frame_bytes = port.plan().max_frame_bytes;
+  engine.mac = keeper.plan().identity.mac;
+  engine.addresses = keeper.plan().identity.addresses;
+  engine.max_frame_bytes = keeper.plan().max_frame_bytes;
   engine.congestion = config.congestion;
   engine.traffic_class = config.traffic_class;
-  if (!port.device().pause_in_hardware(config.lossless)) engine.pfc.lossless = config.lossless;
+  if (!keeper.nic().pause_in_hardware(config.lossless)) engine.pfc.lossless = config.lossless;
   engine.loss_recovery = config.loss_recovery;
-  engine.qpn_blocks = port.device().qpn_blocks();
-  engine.multicast_filter = port.device().multicast_filter();
-  engine.raw_filter = port.device().raw_filter();
-  engine.direct = port.direct();
-  engine.max_qps = queue_pairs_of(config, port.plan(), engine.max_qps);
+  engine.qpn_blocks = keeper.nic().qpn_blocks();
+  engine.multicast_filter = keeper.nic().multicast_filter();
+  engine.raw_filter = keeper.nic().raw_filter();
+  engine.direct = keeper.direct();
+  engine.max_qps = queue_pairs_of(config, keeper.plan(), engine.max_qps);
   return engine;
 }
 
@@ -143,14 +143,14 @@ bool Endpoint::identify(const EndpointConfig& config, EndpointIdentity& identity
 
 void Endpoint::for_each_counter(const Counter& f) {
   uroce::for_each_counter(engine().counters(), f);
-  device().for_each_counter(f);
+  nic().for_each_counter(f);
   cm::for_each_counter(connections().counters(),
                        [&f](const char* name, uint64_t value) { f(("cm_" + std::string(name)).c_str(), value); });
 }
 
 bool EndpointImpl::start(std::string& error) {
   begun_ = true;
-  if (!enough_descriptors(error) || !port_.plan(error)) return false;
+  if (!enough_descriptors(error) || !keeper_.plan(error)) return false;
   const bool own_thread = !config_.eal_running || config_.progress != Progress::kInline;
   if (own_thread) {
     if (!driver_.start(error)) return false;
@@ -160,7 +160,7 @@ bool EndpointImpl::start(std::string& error) {
   hook_exit_once();
   register_telemetry();
   EndpointRegistry::get().publish(*this);
-  const PortPlan& plan = port_.plan();
+  const PortPlan& plan = keeper_.plan();
   const uint32_t mtu_bytes = EngineLock(*this)->qps().active_mtu_bytes();
   log_message(LogLevel::kInfo, "port %s, MAC %s, RoCE MTU %u", plan.name.c_str(), to_string(plan.identity.mac).c_str(),
               mtu_bytes);
@@ -171,17 +171,17 @@ bool EndpointImpl::start(std::string& error) {
 }
 
 bool EndpointImpl::open_port(std::string& error) {
-  if (!port_.open(error)) return false;
+  if (!keeper_.open(error)) return false;
   clock_.start();
-  port_.impair(clock_);
+  keeper_.impair(clock_);
   {
     const EngineLock owner(*this);
-    const EngineConfig engine_config = make_engine_config(config_, port_);
-    engine_ = std::make_unique<Engine>(engine_config, port_.device().port(), random_, observer_);
+    const EngineConfig engine_config = make_engine_config(config_, keeper_);
+    engine_ = std::make_unique<Engine>(engine_config, keeper_.nic().port(), random_, observer_);
     engine_->set_owner(ownership_.owner());
-    static_cast<void>(port_.link_speed_mbps());  // looked at once, so that the engine knows it
-    port_.follow_link(*engine_);
-    cm_.start(*engine_, port_.device(), random_);
+    static_cast<void>(keeper_.link_speed_mbps());  // looked at once, so that the engine knows it
+    keeper_.follow_link(*engine_);
+    cm_.start(*engine_, keeper_.nic(), random_);
   }
   watch_.start();
   return captures_.start(config_.pcap_file, error);
@@ -203,12 +203,12 @@ EndpointImpl::~EndpointImpl() {
       engine_.reset();
       unlock();
     }
-    port_.close();
+    keeper_.close();
   } else {
     // DPDK's memory is shared with the parent, and its threads do not exist here.
     cm_.abandon();
     static_cast<void>(engine_.release());
-    port_.abandon();
+    keeper_.abandon();
     driver_.abandon();
   }
   EndpointRegistry::get().remove(*this);
@@ -218,7 +218,7 @@ void EndpointImpl::abandon() {
   ownership_.reset_after_fork();
   driver_.leave();
   captures_.abandon();
-  port_.leave();
+  keeper_.leave();
   abandoned_ = true;
 }
 
@@ -232,18 +232,18 @@ void EndpointImpl::unlock() {
 }
 
 Instant EndpointImpl::next_timeout() const {
-  return std::min({engine_->next_timeout(), port_.device().next_timeout(), cm_.next_timeout()});
+  return std::min({engine_->next_timeout(), keeper_.nic().next_timeout(), cm_.next_timeout()});
 }
 
 /// What needs memory in a turn is none of the data path: news of neighbours, connections, other members. What there is
 /// no memory for is left out, and said again by whoever waits for it. The log has it once: turns are many.
 uint32_t EndpointImpl::turn(Instant now) try {
   turns_++;
-  port_.on_turn(*engine_, now);
+  keeper_.on_turn(*engine_, now);
   cm_.on_turn(now);
   const uint32_t done = engine_->turn(now);
   cm_.after_turn();
-  return done + port_.device().moved();
+  return done + keeper_.nic().moved();
 } catch (const std::bad_alloc&) {
   static std::atomic<bool> said{false};
   if (!said.exchange(true)) log_message(LogLevel::kError, "%s: parts of turns are left out", kOutOfMemory);
@@ -277,7 +277,7 @@ void EndpointImpl::linger() {
     while (clock_.now() < end) turn(clock_.now());
     // What waits in the device, behind a slow cable for example, still leaves if that does not take long.
     const Instant latest = end + kDelayedLinger;
-    while (clock_.now() < latest && port_.device().next_timeout() < latest) turn(clock_.now());
+    while (clock_.now() < latest && keeper_.nic().next_timeout() < latest) turn(clock_.now());
   }
   const auto turn_while = [this](Duration patience, auto&& waits) {
     const Instant latest = clock_.now() + patience;
@@ -294,8 +294,8 @@ void EndpointImpl::linger() {
   turn_while(kFarewellLinger, [&] { return cm_.hang_up(clock_.now()) != cm::Farewells::kDone; });
   // Frames in shared memory are gone with this process, so a peer that sleeps gets some time to wake up and read them:
   // of a segment we know when it has.
-  if (port_.plan().options.wire) usleep(kWireLinger.ns / 1000);
-  turn_while(kUnreadLinger, [&] { return port_.device().unread(); });
+  if (keeper_.plan().options.wire) usleep(kWireLinger.ns / 1000);
+  turn_while(kUnreadLinger, [&] { return keeper_.nic().unread(); });
 }
 
 void EndpointImpl::look_after(Instant now) try {

@@ -27,8 +27,8 @@
 
 namespace uroce {
 
-class EndpointCm;      // dpdk/endpoint_cm.h
-class EndpointDevice;  // dpdk/endpoint_device.h
+class EndpointCm;  // dpdk/endpoint_cm.h
+class Nic;         // dpdk/nic.h
 
 class Endpoint {
  public:
@@ -62,10 +62,10 @@ class Endpoint {
 
   /// Connections by IP address and port. To be called under an EngineLock, as all that it does.
   virtual EndpointCm& connections() = 0;
-  virtual EndpointDevice& device() = 0;
+  virtual Nic& nic() = 0;
 
   using Counter = std::function<void(const char* name, uint64_t value)>;
-  /// Of the engine, of the device, and, under names that begin with `cm_`, of connection management. To be called under
+  /// Of the engine, of the NIC, and, under names that begin with `cm_`, of connection management. To be called under
   /// an EngineLock.
   void for_each_counter(const Counter& f);
 

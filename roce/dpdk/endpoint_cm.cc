@@ -10,12 +10,12 @@ namespace uroce {
 
 static_assert(cm::kMadBytes == kManagementBytes);
 
-void EndpointCm::start(Engine& engine, EndpointDevice& device, RandomSource& random) {
+void EndpointCm::start(Engine& engine, Nic& nic, RandomSource& random) {
   set_engine(engine);
-  device_ = &device;
+  nic_ = &nic;
   random_ = &random;
   engine.set_management(this);
-  device.on_lost([this](const segment::LostMember& lost, Instant now) {
+  nic.on_lost([this](const segment::LostMember& lost, Instant now) {
     if (manager_) end_with(lost, now);
   });
 }
@@ -61,7 +61,7 @@ void EndpointCm::on_mad(const IncomingMad& mad, Instant now) {
 /// Where nobody of the host listens, whoever asks can be told so here.
 bool EndpointCm::takes_request(uint64_t service_id) {
   const auto covers = [&](const Listening& l) { return ((l.service_id ^ service_id) & l.mask) == 0; };
-  return std::any_of(listens_.begin(), listens_.end(), covers) || !device_->another_listens(service_id);
+  return std::any_of(listens_.begin(), listens_.end(), covers) || !nic_->another_listens(service_id);
 }
 
 bool EndpointCm::on_cm_event(const cm::Event& event) {
@@ -77,7 +77,7 @@ int EndpointCm::listen(uint64_t service_id, uint64_t mask) {
   // sooner than others look into the directory again.
   engine()->own_block();
   listens_.reserve(listens_.size() + 1);
-  if (const int error = device_->listen(service_id, mask)) return error;
+  if (const int error = nic_->listen(service_id, mask)) return error;
   listens_.push_back({service_id, mask});
   return 0;
 }
@@ -86,7 +86,7 @@ void EndpointCm::unlisten(uint64_t service_id, uint64_t mask) {
   const auto found = std::find(listens_.begin(), listens_.end(), Listening{service_id, mask});
   if (found == listens_.end()) return;
   listens_.erase(found);
-  device_->unlisten(service_id, mask);
+  nic_->unlisten(service_id, mask);
 }
 
 /// It begins with a block of queue pair numbers of this program, which is how others find it.

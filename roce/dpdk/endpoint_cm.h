@@ -1,4 +1,4 @@
-// Connection management of an endpoint: what RdmaCm needs of an engine and its device, and what these need of it.
+// Connection management of an endpoint: what RdmaCm needs of an engine and its NIC, and what these need of it.
 //
 // It is always there, and costs nothing until it is used: whoever asks for a service that nobody listens to is
 // rejected, also by a program that never heard of connection management.
@@ -15,7 +15,7 @@
 
 #include "base/random.h"
 #include "cm/rdma_cm.h"
-#include "dpdk/endpoint_device.h"
+#include "dpdk/nic.h"
 #include "engine/management.h"
 #include "managed/delayed_dreqs.h"
 #include "managed/engine_services.h"
@@ -26,7 +26,7 @@ namespace uroce {
 class EndpointCm final : private EngineServices, private cm::EventSink, private ManagementSink {
  public:
   /// From now on datagrams of the engine come here. All outlive it, or `stop`.
-  void start(Engine& engine, EndpointDevice& device, RandomSource& random);
+  void start(Engine& engine, Nic& nic, RandomSource& random);
   /// Before the last turns: some more peers are told that their connections end, as many as one turn can send.
   cm::Farewells hang_up(Instant now) {
     return manager_ ? manager_->hang_up(now, Management::kWaitingMax / 2) : cm::Farewells::kDone;
@@ -84,8 +84,8 @@ class EndpointCm final : private EngineServices, private cm::EventSink, private 
   bool takes_request(uint64_t service_id) override;
   bool on_cm_event(const cm::Event& event) override;
 
-  int claim_service(uint64_t service_id) override { return device_->claim_service(service_id); }
-  void release_service(uint64_t service_id) override { device_->release_service(service_id); }
+  int claim_service(uint64_t service_id) override { return nic_->claim_service(service_id); }
+  void release_service(uint64_t service_id) override { nic_->release_service(service_id); }
   int listen(uint64_t service_id, uint64_t mask) override;
   void unlisten(uint64_t service_id, uint64_t mask) override;
   uint32_t draw_communication_id() override;
@@ -93,7 +93,7 @@ class EndpointCm final : private EngineServices, private cm::EventSink, private 
 
   static constexpr cm::CmCounters kNothingCounted{};
 
-  EndpointDevice* device_ = nullptr;
+  Nic* nic_ = nullptr;
   RandomSource* random_ = nullptr;
   cm::EventSink* events_ = nullptr;
   std::function<void()> go_on_;

@@ -10,8 +10,8 @@
 #include "dpdk/endpoint.h"
 #include "dpdk/endpoint_captures.h"
 #include "dpdk/endpoint_cm.h"
-#include "dpdk/endpoint_port.h"
 #include "dpdk/engine_mutex.h"
+#include "dpdk/nic_keeper.h"
 #include "dpdk/port_watch.h"
 #include "dpdk/yield_backoff.h"
 
@@ -22,20 +22,20 @@ class EndpointImpl final : public Endpoint {
   EndpointImpl(const EndpointConfig& config, Observer& observer)
       : config_(config),
         observer_(observer),
-        port_(config_, ownership_),
+        keeper_(config_, ownership_),
         captures_(*this),
         driver_(*this, config.progress),
-        watch_(*this, port_, observer) {}
+        watch_(*this, keeper_, observer) {}
   ~EndpointImpl() override;
   bool start(std::string& error);
 
   Engine& engine() override { return *engine_; }
   Instant now() const override { return clock_.now(); }
-  bool link_up() const override { return !abandoned_ && port_.link_up(); }
-  uint64_t link_speed_mbps() const override { return port_.link_speed_mbps(); }
-  const EndpointIdentity& identity() const override { return port_.plan().identity; }
-  const std::string& port_name() const override { return port_.plan().name; }
-  const std::string& netdev_name() const override { return port_.netdev_name(); }
+  bool link_up() const override { return !abandoned_ && keeper_.link_up(); }
+  uint64_t link_speed_mbps() const override { return keeper_.link_speed_mbps(); }
+  const EndpointIdentity& identity() const override { return keeper_.plan().identity; }
+  const std::string& port_name() const override { return keeper_.plan().name; }
+  const std::string& netdev_name() const override { return keeper_.netdev_name(); }
   uint32_t drive() override;
   using Endpoint::transmit;
   void transmit(Instant now) override;
@@ -44,7 +44,7 @@ class EndpointImpl final : public Endpoint {
 
   EndpointCm& connections() override { return cm_; }
 
-  EndpointDevice& device() override { return port_.device(); }
+  Nic& nic() override { return keeper_.nic(); }
   EngineMutex& ownership() { return ownership_; }
   EndpointCaptures& captures() { return captures_; }
   uint64_t turns() const { return turns_; }
@@ -79,7 +79,7 @@ class EndpointImpl final : public Endpoint {
   EngineMutex ownership_;
   SystemRandom random_;
   TscClock clock_;
-  EndpointPort port_;
+  NicKeeper keeper_;
   std::unique_ptr<Engine> engine_;
   EndpointCm cm_;
   EndpointCaptures captures_;

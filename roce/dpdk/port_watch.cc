@@ -28,8 +28,8 @@ void log_missing(LogLevel level, const std::vector<LocalAddress>& some, const st
 
 void PortWatch::start() {
   link_was_up_ = endpoint_.link_up();
-  on_segment_ = port_.plan().spec.kind == PortKind::kSegment;
-  if (on_segment_ || !port_.netdev_name().empty()) netdev_watch_ = std::make_unique<NetdevWatch>();
+  on_segment_ = keeper_.plan().spec.kind == PortKind::kSegment;
+  if (on_segment_ || !keeper_.netdev_name().empty()) netdev_watch_ = std::make_unique<NetdevWatch>();
 }
 
 void PortWatch::look(Instant now) {
@@ -42,10 +42,10 @@ void PortWatch::look(Instant now) {
     look_at_link();
     // Much may have happened between the plan and the first look.
     const bool first = std::exchange(first_look_, false);
-    const bool news = port_.device().address_source()->take_news();
+    const bool news = keeper_.nic().address_source()->take_news();
     if (news) {
       const EngineLock owner(endpoint_);
-      port_.look_at_mtu(endpoint_.engine());
+      keeper_.look_at_mtu(endpoint_.engine());
     }
     if (heard || first || news || ask_again_) ask_again_ = !follow_machine(first);
     return;
@@ -54,11 +54,11 @@ void PortWatch::look(Instant now) {
   look_at_link();
   {
     const EngineLock owner(endpoint_);
-    port_.look_at_mtu(endpoint_.engine());
+    keeper_.look_at_mtu(endpoint_.engine());
   }
-  if (const auto addresses = port_.changed_addresses(ask_again_)) {
+  if (const auto addresses = keeper_.changed_addresses(ask_again_)) {
     EngineLock engine(endpoint_);
-    port_.device().tell_addresses(*addresses);
+    keeper_.nic().tell_addresses(*addresses);
     if (engine->set_addresses(*addresses)) observer_.on_port_event(AsyncEvent::kGidChange);
   }
 }
@@ -72,7 +72,7 @@ void PortWatch::look_at_link() {
 }
 
 bool PortWatch::follow_machine(bool first) {
-  if (port_.addresses_are_given()) return true;
+  if (keeper_.addresses_are_given()) return true;
   std::string netdev;
   const auto of_machine = addresses_of_machine(netdev);
   if (!of_machine) return false;
@@ -82,11 +82,11 @@ bool PortWatch::follow_machine(bool first) {
         "this machine has %zu addresses, and a GID table room for %zu: the device has those; name others with --addr",
         of_machine->size(), segment::kAddressesMax);
   EngineLock engine(endpoint_);
-  const std::vector<LocalAddress> addresses = port_.device().address_source()->choose(*of_machine);
+  const std::vector<LocalAddress> addresses = keeper_.nic().address_source()->choose(*of_machine);
   if (addresses.empty()) return true;
   const std::vector<LocalAddress> before = engine->addresses().present();
   // First the others: whoever sends to a new address finds this program.
-  port_.device().tell_addresses(addresses);
+  keeper_.nic().tell_addresses(addresses);
   if (!engine->set_addresses(addresses)) return true;
   const std::vector<LocalAddress> after = engine->addresses().present();
   log_missing(LogLevel::kInfo, after, before, "is new");

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "dpdk/endpoint_port.h"
+#include "dpdk/nic_keeper.h"
 #include "host/netdev_watch.h"
 #include "uroce/time.h"
 
@@ -12,8 +12,8 @@ namespace uroce {
 
 class PortWatch {
  public:
-  PortWatch(Endpoint& endpoint, EndpointPort& port, Observer& observer)
-      : endpoint_(endpoint), port_(port), observer_(observer) {}
+  PortWatch(Endpoint& endpoint, NicKeeper& keeper, Observer& observer)
+      : endpoint_(endpoint), keeper_(keeper), observer_(observer) {}
 
   /// To be called when the port is open: its present state is what later looks are compared with.
   void start();
@@ -26,7 +26,7 @@ class PortWatch {
   bool follow_machine(bool first);
 
   Endpoint& endpoint_;
-  EndpointPort& port_;
+  NicKeeper& keeper_;
   Observer& observer_;
   Instant next_look_{0};
   bool link_was_up_ = true;

@@ -71,7 +71,7 @@ int on_counters(const char* /*cmd*/, const char* params, rte_tel_data* data) {
     rte_tel_data_start_dict(data);
     for_each_counter(endpoint.engine().counters(),
                      [&](const char* name, const uint64_t& value) { rte_tel_data_add_dict_u64(data, name, value); });
-    endpoint.device().for_each_counter(
+    endpoint.nic().for_each_counter(
         [&](const char* name, uint64_t value) { rte_tel_data_add_dict_u64(data, name, value); });
     if (look == Look::kOutside) return;  // it may be made just now
     cm::for_each_counter(endpoint.connections().counters(), [&](const char* name, uint64_t value) {
@@ -151,7 +151,7 @@ int on_qp(const char* /*cmd*/, const char* params, rte_tel_data* data) {
 
 void describe_engine(EndpointImpl& endpoint, rte_tel_data* data) {
   rte_tel_data_add_dict_string(data, "engine", "running");
-  rte_tel_data_add_dict_string(data, "peer", endpoint.device().link_up() ? "there" : "not there");
+  rte_tel_data_add_dict_string(data, "peer", endpoint.nic().link_up() ? "there" : "not there");
   rte_tel_data_add_dict_u64(data, "qps", endpoint.engine().qps().size());
   rte_tel_data_add_dict_u64(data, "regions", endpoint.engine().memory().in_use());
   rte_tel_data* gids = rte_tel_data_alloc();

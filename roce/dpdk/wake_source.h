@@ -1,4 +1,4 @@
-// What wakes a thread that sleeps instead of driving a device: a descriptor, and how the device is told when to make it
+// What wakes a thread that sleeps instead of driving a NIC: a descriptor, and how the NIC is told when to make it
 // readable.
 #pragma once
 
@@ -8,7 +8,7 @@ class WakeSource {
  public:
   virtual ~WakeSource() = default;
 
-  /// Readable when a frame comes for a device that is armed. Any thread may wait for it; a turn of the engine
+  /// Readable when a frame comes for a NIC that is armed. Any thread may wait for it; a turn of the engine
   /// after `disarm` clears it.
   virtual int fd() const = 0;
 

@@ -19,7 +19,7 @@ Floors, an arrow points only downwards:
     rest of roce/, nor verbs_shim, nor a program that runs in production. It is included by its floors' names:
         {pcap, mad} < lint; {managed, lint} < replay; {managed, mad} < script; {managed, fabric} < sim
     pmd/hw < pmd/vfio_user < pmd/card < pmd/ethdev
-    host < pmd/shmlan: a DPDK driver in front of the segment, as roce/dpdk/endpoint_device is
+    host < pmd/shmlan: a DPDK driver in front of the segment, as roce/dpdk/nic is
     {packet, host} < pmd/udp: a DPDK driver of the kernel's sockets, which has to know the headers and the iCRC
 
 Of `pmd/`, only shmlan and udp know `roce/`, and nothing of `roce/` knows `pmd/`. Only roce/dpdk, pmd/ethdev, pmd/shmlan,

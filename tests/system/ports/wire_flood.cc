@@ -20,7 +20,7 @@ volatile std::sig_atomic_t g_stop = 0;
 
 uint32_t send_burst(EndpointImpl& endpoint) {
   TxFrame frames[Port::kMaxBurst];
-  const uint32_t count = endpoint.device().port().acquire_tx(frames, Port::kMaxBurst);
+  const uint32_t count = endpoint.nic().port().acquire_tx(frames, Port::kMaxBurst);
   for (uint32_t i = 0; i < count; i++) {
     std::memset(frames[i].data, 0, 64);
     std::memset(frames[i].data, 0xff, 6);
@@ -28,7 +28,7 @@ uint32_t send_burst(EndpointImpl& endpoint) {
     frames[i].data[13] = 0xb5;
     frames[i].bytes = 64 + (i * 331) % 4096;
   }
-  endpoint.device().port().send(frames, count);
+  endpoint.nic().port().send(frames, count);
   return count;
 }
 
@@ -59,7 +59,7 @@ bool flood(long seconds) {
     report = report + milliseconds(100);
     EngineLock owner(*endpoint);
     uint64_t links = 0;
-    impl.device().for_each_counter([&](const char* name, uint64_t value) {
+    impl.nic().for_each_counter([&](const char* name, uint64_t value) {
       if (std::strcmp(name, "link_ups") == 0) links = value;
     });
     std::printf("received %lu sent %lu links %lu\n", owner->counters().rx_drop_not_roce, sent, links);

@@ -21,7 +21,7 @@
 #include <thread>
 
 #include "deny_netlink.h"
-#include "dpdk/endpoint_port.h"
+#include "dpdk/nic_keeper.h"
 #include "engine/address_table.h"
 #include "segment/directory.h"
 #include "segment/host_identity.h"
@@ -72,7 +72,7 @@ struct PortOverNear {
 
   EndpointConfig config;
   EngineMutex ownership;
-  EndpointPort port{config, ownership};
+  NicKeeper port{config, ownership};
 };
 
 LocalAddress six() {
@@ -345,7 +345,7 @@ TEST(Netdev, WithoutDescriptorsAnInterfaceStaysAsItWas) {
   const TemporaryRuntimeDir directory;
   with_cable([] {
     PortOverNear near;
-    EndpointPort& port = near.port;
+    NicKeeper& port = near.port;
     ASSERT_TRUE(ip("addr del 10.77.0.1 peer 10.77.0.2/30 dev near0"));
     bool again = false;
     {
@@ -364,7 +364,7 @@ TEST(Netdev, AnAddressOfAnotherStackStaysUnused) {
   const TemporaryRuntimeDir directory;
   with_cable([] {
     PortOverNear near;
-    EndpointPort& port = near.port;
+    NicKeeper& port = near.port;
     bool again = false;
     const auto usable = [&] { return port.changed_addresses(again).value_or(std::vector<LocalAddress>{}); };
     const LocalAddress taken{IpAddress::v4(0x0a090163), 24, 0};
@@ -442,7 +442,7 @@ TEST(Netdev, ThePortOfRoceIsLeftWithTheAddress) {
   const TemporaryRuntimeDir directory;
   with_cable([] {
     PortOverNear near;
-    EndpointPort& port = near.port;
+    NicKeeper& port = near.port;
     const std::vector<LocalAddress> all{kFour, kLabelled, kWithPeer, six()};
     bool again = false;
     for (int time = 0; time < 2; time++) {

@@ -1,6 +1,6 @@
-// The port of an endpoint: opens the device for what a user asked for, and closes it.
+// Opens an endpoint's NIC as a user asked for it, keeps it, and closes it.
 //
-// It also takes care of what belongs to the device alone: the end on a wire, the addresses of the kernel's interface,
+// It also takes care of what belongs to the NIC alone: the end on a wire, the addresses of the kernel's interface,
 // the lcore id of its queues, and the interrupt thread, which is kept away from it.
 #pragma once
 
@@ -12,9 +12,9 @@
 
 #include "dpdk/clock.h"
 #include "dpdk/endpoint.h"
-#include "dpdk/endpoint_device.h"
 #include "dpdk/engine_mutex.h"
 #include "dpdk/lcore_lease.h"
+#include "dpdk/nic.h"
 #include "engine/priority_flow_control.h"
 #include "host/netdev.h"
 #include "host/pci_hold.h"
@@ -22,21 +22,21 @@
 
 namespace uroce {
 
-class EndpointPort {
+class NicKeeper {
  public:
-  /// `ownership` is taken while the device is opened and closed, and has the lcore id in between.
-  EndpointPort(const EndpointConfig& config, EngineMutex& ownership) : config_(config), ownership_(ownership) {}
+  /// `ownership` is taken while the NIC is opened and closed, and has the lcore id in between.
+  NicKeeper(const EndpointConfig& config, EngineMutex& ownership) : config_(config), ownership_(ownership) {}
 
   /// To be called before EAL is started: decides what will be opened, and takes end and addresses. Returns false,
   /// with one line in `error`, when that fails.
   bool plan(std::string& error);
-  /// Starts EAL, unless it runs or is not needed, and the device. To be called by a thread that EAL may make its main
+  /// Starts EAL, unless it runs or is not needed, and the NIC. To be called by a thread that EAL may make its main
   /// lcore and that owns no engine. Returns false, with one line in `error`, when that fails; then `close` undoes what
   /// was done so far.
   bool open(std::string& error);
-  /// Puts the faults that the user asked for, if any, in front of the open device. `clock` runs, and outlives the port.
+  /// Puts the faults that the user asked for, if any, in front of the open NIC. `clock` runs, and outlives the port.
   void impair(const TscClock& clock);
-  /// Closes the device. EAL goes on, because it cannot be started twice, and the next endpoint uses it.
+  /// Closes the NIC. EAL goes on, because it cannot be started twice, and the next endpoint uses it.
   void close();
   /// To be called in the child of a fork, where everything belongs to the parent: closes what keeps it there for
   /// others.
@@ -47,18 +47,18 @@ class EndpointPort {
   static void leave_ports();
 
   const PortPlan& plan() const { return plan_; }
-  bool is_open() const { return device_ != nullptr; }
-  EndpointDevice& device() const { return *device_; }
-  /// READs and WRITEs without frames; nullptr: there are none. Belongs to the device.
+  bool is_open() const { return nic_ != nullptr; }
+  Nic& nic() const { return *nic_; }
+  /// READs and WRITEs without frames; nullptr: there are none. Belongs to the NIC.
   DirectCopy* direct() const { return direct_; }
   const std::string& netdev_name() const { return netdev_name_; }  // kernel interface below it, or ""
-  bool link_up() const { return link_is_up(plan_, *device_); }
+  bool link_up() const { return link_is_up(plan_, *nic_); }
   uint64_t link_speed_mbps() const;
 
-  /// To be called once per turn: looks after the device, and tells the engine when the speed of the link changed.
+  /// To be called once per turn: looks after the NIC, and tells the engine when the speed of the link changed.
   void on_turn(Engine& engine, Instant now) {
-    if (engine.flow_control().enabled()) device_->obey_pauses(engine.flow_control().paused());
-    if (device_->on_turn(now)) follow_link(engine);
+    if (engine.flow_control().enabled()) nic_->obey_pauses(engine.flow_control().paused());
+    if (nic_->on_turn(now)) follow_link(engine);
   }
   /// Looks how much the kernel's interface, or the uplink of a segment, carries now, and tells the engine. Frames stay
   /// as long as they were made when the port was opened, at most. To be called by the owner, as the next one.
@@ -74,7 +74,7 @@ class EndpointPort {
 
  private:
   bool share_netdev(std::string& error);
-  bool open_device(std::string& error);
+  bool open_dpdk_nic(std::string& error);
   bool find();
   bool probe(std::string& error);
   bool claim(std::string& error);
@@ -92,8 +92,8 @@ class EndpointPort {
   uint64_t speed_told_mbps_ = UINT64_MAX;             // what the engine was told
   uint32_t frame_told_bytes_ = 0;
   bool guarded_ = false;  // kept away from the interrupt thread
-  bool claimed_ = false;  // so that no other endpoint can open the device
-  std::unique_ptr<EndpointDevice> device_;
+  bool claimed_ = false;  // so that no other endpoint can open the NIC
+  std::unique_ptr<Nic> nic_;
   DirectCopy* direct_ = nullptr;
 };
 

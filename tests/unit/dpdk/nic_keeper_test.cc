@@ -1,5 +1,5 @@
-// What a port takes before its device is opened, and gives back: the end of a wire, a PCI device.
-#include "dpdk/endpoint_port.h"
+// What a NIC takes before it is opened, and gives back: the end of a wire, a PCI device.
+#include "dpdk/nic_keeper.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -16,16 +16,16 @@ namespace uroce {
 namespace {
 
 /// Meanwhile, between its refusal and its end, another may take what it looked at.
-TEST(EndpointPort, OneThatWasRefusedLeavesTheEndToWhoTookItThen) {
+TEST(NicKeeper, OneThatWasRefusedLeavesTheEndToWhoTookItThen) {
   const TemporaryRuntimeDir directory;
   EndpointConfig bad;
   bad.port = "net_mqnic0,wire=shm:refused,mac=1";
   EndpointConfig good;
   good.port = "net_mqnic0,wire=shm:refused";
   EngineMutex ownership;
-  EndpointPort refused(bad, ownership);
-  EndpointPort first(good, ownership);
-  EndpointPort second(good, ownership);
+  NicKeeper refused(bad, ownership);
+  NicKeeper first(good, ownership);
+  NicKeeper second(good, ownership);
   std::string error;
   EXPECT_FALSE(refused.plan(error));
   EXPECT_EQ(error, "port net_mqnic0: '1' is not a MAC address, such as 02:00:00:00:00:01");
@@ -49,7 +49,7 @@ bool show_one_pci_device(const std::filesystem::path& folder) {
          mount(folder.c_str(), kPciDevices, nullptr, MS_BIND, nullptr) == 0;
 }
 
-TEST(EndpointPort, APciDeviceIsHeldUntilThePortIsClosed) {
+TEST(NicKeeper, APciDeviceIsHeldUntilThePortIsClosed) {
   const TemporaryRuntimeDir directory;
   std::string skip;
   std::thread([&] {
@@ -60,8 +60,8 @@ TEST(EndpointPort, APciDeviceIsHeldUntilThePortIsClosed) {
     EndpointConfig config;
     config.port = kPciDevice;
     EngineMutex ownership;
-    EndpointPort port(config, ownership);
-    EndpointPort late(config, ownership);
+    NicKeeper port(config, ownership);
+    NicKeeper late(config, ownership);
     std::string error;
     ASSERT_TRUE(port.plan(error)) << error;
     EXPECT_FALSE(late.plan(error));

@@ -1,4 +1,4 @@
-#include "dpdk/endpoint_port.h"
+#include "dpdk/nic_keeper.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -18,11 +18,11 @@
 #include "dpdk/driver_libraries.h"
 #include "dpdk/eal.h"
 #include "dpdk/existing_port.h"
-#include "dpdk/faulty_device.h"
+#include "dpdk/faulty_nic.h"
 #include "dpdk/interrupt_guard.h"
 #include "dpdk/log.h"
 #include "dpdk/port_mtu.h"
-#include "dpdk/uplink_device.h"
+#include "dpdk/uplink_nic.h"
 #include "engine/priority_flow_control.h"
 #include "host/descriptors.h"
 #include "host/endpoint_options.h"
@@ -62,9 +62,9 @@ bool needs_hold(const PortPlan& plan) {
 
 }  // namespace
 
-void EndpointPort::leave_ports() { new (&open_ports()) OpenPorts; }
+void NicKeeper::leave_ports() { new (&open_ports()) OpenPorts; }
 
-bool EndpointPort::plan(std::string& error) {
+bool NicKeeper::plan(std::string& error) {
   if (config_.eal_running) return plan_existing_port(config_, plan_, error);
   {
     // So that two that are opened at the same time get different ends.
@@ -79,7 +79,7 @@ bool EndpointPort::plan(std::string& error) {
   return !needs_hold(plan_) || share_netdev(error);
 }
 
-bool EndpointPort::share_netdev(std::string& error) {
+bool NicKeeper::share_netdev(std::string& error) {
   std::vector<LocalAddress> foreign;
   for (const LocalAddress& address : plan_.identity.addresses) {
     if (address.vlan_id == 0 && !addresses_hold_.take(address, *plan_.netdev, error)) return false;
@@ -95,19 +95,19 @@ bool EndpointPort::share_netdev(std::string& error) {
   return false;
 }
 
-bool EndpointPort::open(std::string& error) {
+bool NicKeeper::open(std::string& error) {
   const std::lock_guard opening(open_ports().mutex);
   if (!plan_.segment_dir.empty()) {
     if (!start_without_eal(error)) return false;
-    device_ = join_segment(plan_, direct_, error);
-  } else if (!open_device(error)) {
+    nic_ = join_segment(plan_, direct_, error);
+  } else if (!open_dpdk_nic(error)) {
     return false;
   }
-  if (device_) netdev_name_ = plan_.identity.netdev;
-  return device_ != nullptr;
+  if (nic_) netdev_name_ = plan_.identity.netdev;
+  return nic_ != nullptr;
 }
 
-bool EndpointPort::open_device(std::string& error) {
+bool NicKeeper::open_dpdk_nic(std::string& error) {
   const unsigned own = config_.eal_running ? rte_lcore_id() : LCORE_ID_ANY;
   const EalOptions options{config_.eal_args, plan_.spec.kind == PortKind::kPci ? plan_.devargs : "", config_.hugepages};
   if (!config_.eal_running && !start_eal(options, error)) return false;
@@ -126,35 +126,33 @@ bool EndpointPort::open_device(std::string& error) {
     ownership_.acquire();
   };
   const bool good = (config_.eal_running || probe(error)) && claim(error) &&
-                    (device_ = start_dpdk_device(plan_.options, error, rest)) && share(error);
+                    (nic_ = start_dpdk_nic(plan_.options, error, rest)) && share(error);
   ownership_.release();
   return good;
 }
 
-/// Puts the device on a segment, if it is an uplink.
-bool EndpointPort::share(std::string& error) {
-  if (config_.uplink) device_ = make_uplink(std::move(device_), plan_, *config_.uplink, error);
-  return device_ != nullptr;
+/// Puts the NIC on a segment, if it is an uplink.
+bool NicKeeper::share(std::string& error) {
+  if (config_.uplink) nic_ = make_uplink(std::move(nic_), plan_, *config_.uplink, error);
+  return nic_ != nullptr;
 }
 
-void EndpointPort::impair(const TscClock& clock) {
+void NicKeeper::impair(const TscClock& clock) {
   if (config_.faults.empty()) return;
   direct_ = nullptr;
-  device_ = impair_device(std::move(device_), config_.faults, plan_.max_frame_bytes, clock);
+  nic_ = impair_nic(std::move(nic_), config_.faults, plan_.max_frame_bytes, clock);
 }
 
 /// Called under the mutex of open ports, as is `close`.
-bool EndpointPort::claim(std::string& error) {
+bool NicKeeper::claim(std::string& error) {
   claimed_ = open_ports().ids.insert(plan_.options.port_id).second;
   if (!claimed_) error = "port " + plan_.name + " is open already, for another endpoint of this process";
   return claimed_;
 }
 
-bool EndpointPort::find() {
-  return rte_eth_dev_get_port_by_name(plan_.spec.device.c_str(), &plan_.options.port_id) == 0;
-}
+bool NicKeeper::find() { return rte_eth_dev_get_port_by_name(plan_.spec.device.c_str(), &plan_.options.port_id) == 0; }
 
-bool EndpointPort::probe(std::string& error) {
+bool NicKeeper::probe(std::string& error) {
   if (uroce_load_driver_libraries != nullptr && !uroce_load_driver_libraries(plan_.spec.driver.c_str(), error))
     return false;
   const QuietDpdk quiet;
@@ -177,11 +175,11 @@ bool EndpointPort::probe(std::string& error) {
   return plan_.spec.kind != PortKind::kPci || fit_mtu(config_, plan_, error);
 }
 
-void EndpointPort::close() {
+void NicKeeper::close() {
   const std::lock_guard opening(open_ports().mutex);
-  if (device_) {
+  if (nic_) {
     ownership_.acquire();
-    device_.reset();
+    nic_.reset();
     ownership_.release();
   }
   if (claimed_) open_ports().ids.erase(plan_.options.port_id);
@@ -191,28 +189,28 @@ void EndpointPort::close() {
   if (plan_.end) vacate_wire_end(*plan_.end);
 }
 
-void EndpointPort::leave() {
-  if (device_) device_->abandon();
+void NicKeeper::leave() {
+  if (nic_) nic_->abandon();
   pci_hold_.release();  // this process's end of it: the parent keeps it
 }
 
-void EndpointPort::abandon() {
-  static_cast<void>(device_.release());
+void NicKeeper::abandon() {
+  static_cast<void>(nic_.release());
   lcore_lease_.abandon();
 }
 
 /// The kernel is asked each time, since it tells of no change.
-uint64_t EndpointPort::link_speed_mbps() const {
+uint64_t NicKeeper::link_speed_mbps() const {
   const uint64_t now = plan_.netdev ? netdev_speed_mbps(plan_.netdev->name) : 0;
   if (now != 0) speed_seen_mbps_.store(now, std::memory_order_relaxed);
   const uint64_t seen = speed_seen_mbps_.load(std::memory_order_relaxed);
-  return seen != 0 ? seen : device_->link_speed_mbps();
+  return seen != 0 ? seen : nic_->link_speed_mbps();
 }
 
 /// In a turn, too: so the interface's speed is what somebody last saw.
-void EndpointPort::follow_link(Engine& engine) {
+void NicKeeper::follow_link(Engine& engine) {
   const uint64_t seen = speed_seen_mbps_.load(std::memory_order_relaxed);
-  const uint64_t mbps = seen != 0 ? seen : device_->link_speed_mbps();
+  const uint64_t mbps = seen != 0 ? seen : nic_->link_speed_mbps();
   const uint32_t bytes = plan_.mtu_now != 0 ? plan_.mtu_now + kLinkHeaderBytes : plan_.max_frame_bytes;
   if (mbps == speed_told_mbps_ && bytes == frame_told_bytes_) return;
   speed_told_mbps_ = mbps;
@@ -221,9 +219,9 @@ void EndpointPort::follow_link(Engine& engine) {
   engine.flow_control().set_link_speed(pause_speed(plan_, mbps * kMegabit));
 }
 
-void EndpointPort::look_at_mtu(Engine& engine) {
+void NicKeeper::look_at_mtu(Engine& engine) {
   const auto netdev = plan_.netdev ? read_netdev(plan_.netdev->name) : std::nullopt;
-  if (plan_.spec.kind == PortKind::kSegment) plan_.mtu_now = device_->address_source()->mtu();
+  if (plan_.spec.kind == PortKind::kSegment) plan_.mtu_now = nic_->address_source()->mtu();
   if (netdev && netdev->mtu != plan_.netdev->mtu) {
     const uint32_t before = std::exchange(plan_.netdev->mtu, netdev->mtu);
     const uint32_t ours = plan_.max_frame_bytes - kLinkHeaderBytes;
@@ -237,7 +235,7 @@ void EndpointPort::look_at_mtu(Engine& engine) {
   follow_link(engine);
 }
 
-std::optional<std::vector<LocalAddress>> EndpointPort::changed_addresses(bool& again) {
+std::optional<std::vector<LocalAddress>> NicKeeper::changed_addresses(bool& again) {
   // Addresses that were configured for the program do not follow those of the interface.
   if (!plan_.netdev || !config_.addresses.empty() || plan_.spec.arg("addr")) return std::nullopt;
   const auto netdev = read_netdev(plan_.netdev->name);

@@ -1,5 +1,5 @@
 // The device of an uplink between a wire that the test carries by hand and a program of its host.
-#include "dpdk/uplink_device.h"
+#include "dpdk/uplink_nic.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ namespace {
 using segment::test::mac_of;
 using segment::test::Node;
 
-class HandWire final : public EndpointDevice {
+class HandWire final : public Nic {
  public:
   explicit HandWire(MemoryPort& port) : port_(port) {}
   Port& port() override { return port_; }
@@ -28,7 +28,7 @@ class HandWire final : public EndpointDevice {
   MemoryPort& port_;
 };
 
-TEST(UplinkDevice, IsSilentWhileAnyPriorityIsPaused) {
+TEST(UplinkNic, IsSilentWhileAnyPriorityIsPaused) {
   const TemporaryRuntimeDir dir;
   PortPlan plan;
   plan.identity.mac = mac_of(1);

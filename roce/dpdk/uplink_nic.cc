@@ -1,4 +1,4 @@
-#include "dpdk/uplink_device.h"
+#include "dpdk/uplink_nic.h"
 
 #include <errno.h>
 #include <unistd.h>
@@ -23,10 +23,10 @@ std::string host_of(const MacAddress& mac) {
   return name;
 }
 
-class UplinkDevice final : public EndpointDevice {
+class UplinkNic final : public Nic {
  public:
-  UplinkDevice(std::unique_ptr<EndpointDevice> wire, std::unique_ptr<segment::SegmentPort> segment,
-               const PortPlan& plan, uint64_t rate)
+  UplinkNic(std::unique_ptr<Nic> wire, std::unique_ptr<segment::SegmentPort> segment, const PortPlan& plan,
+            uint64_t rate)
       : plan_(plan),
         wire_(std::move(wire)),
         segment_(std::move(segment)),
@@ -74,7 +74,7 @@ class UplinkDevice final : public EndpointDevice {
   }
 
   const PortPlan& plan_;
-  std::unique_ptr<EndpointDevice> wire_;
+  std::unique_ptr<Nic> wire_;
   std::unique_ptr<segment::SegmentPort> segment_;
   segment::UplinkPort uplink_;
   bool told_up_ = true;
@@ -99,8 +99,8 @@ bool has_no_uplink(const std::string& directory, const MacAddress& mac, std::str
 
 }  // namespace
 
-std::unique_ptr<EndpointDevice> make_uplink(std::unique_ptr<EndpointDevice> wire, const PortPlan& plan,
-                                            const UplinkConfig& config, std::string& error) {
+std::unique_ptr<Nic> make_uplink(std::unique_ptr<Nic> wire, const PortPlan& plan, const UplinkConfig& config,
+                                 std::string& error) {
   segment::SegmentOptions options;
   options.directory = make_segment_directory(config.segment, config.group, error);
   if (options.directory.empty() || !has_no_uplink(options.directory, plan.identity.mac, error)) return nullptr;
@@ -119,7 +119,7 @@ std::unique_ptr<EndpointDevice> make_uplink(std::unique_ptr<EndpointDevice> wire
   auto segment = segment::SegmentPort::join(options, error);
   if (!segment) return nullptr;
   segment->peers().set_blocks_max((config.qps_max + kQpsPerBlock - 1) / kQpsPerBlock);
-  return std::make_unique<UplinkDevice>(std::move(wire), std::move(segment), plan, config.rate);
+  return std::make_unique<UplinkNic>(std::move(wire), std::move(segment), plan, config.rate);
 }
 
 }  // namespace uroce

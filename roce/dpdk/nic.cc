@@ -1,4 +1,4 @@
-#include "dpdk/endpoint_device.h"
+#include "dpdk/nic.h"
 
 #include <errno.h>
 #include <rte_ethdev.h>
@@ -20,9 +20,9 @@ namespace {
 static_assert(kQpnBlockBits == segment::kQpnBlockBits);
 static_assert(AddressTable::kGidsMax == segment::kAddressesMax + 1, "the first GID is on no record");
 
-class DpdkDevice final : public EndpointDevice, private WakeSource {
+class DpdkNic final : public Nic, private WakeSource {
  public:
-  explicit DpdkDevice(std::unique_ptr<DpdkPort> port) : port_(std::move(port)), wake_fd_(find_wake_fd(port_->id())) {}
+  explicit DpdkNic(std::unique_ptr<DpdkPort> port) : port_(std::move(port)), wake_fd_(find_wake_fd(port_->id())) {}
 
   Port& port() override { return *port_; }
   bool pause_in_hardware(uint8_t priorities) override { return port_->pause_in_hardware(priorities); }
@@ -56,7 +56,7 @@ class DpdkDevice final : public EndpointDevice, private WakeSource {
 };
 
 /// A member of a segment: a port in shared memory.
-class MemberDevice : public EndpointDevice, private WakeSource {
+class MemberNic : public Nic, private WakeSource {
  public:
   Port& port() override { return *port_; }
   bool tx_pending() const override { return port_->tx_pending(); }
@@ -68,7 +68,7 @@ class MemberDevice : public EndpointDevice, private WakeSource {
   }
 
  protected:
-  explicit MemberDevice(std::unique_ptr<segment::SegmentPort> port) : port_(std::move(port)) {}
+  explicit MemberNic(std::unique_ptr<segment::SegmentPort> port) : port_(std::move(port)) {}
 
   std::unique_ptr<segment::SegmentPort> port_;
 
@@ -83,9 +83,9 @@ class MemberDevice : public EndpointDevice, private WakeSource {
 };
 
 /// The port of a switch, and nothing else's: whatever is on the segment comes from the switch or goes there.
-class SwitchPortDevice final : public MemberDevice {
+class SwitchPortNic final : public MemberNic {
  public:
-  explicit SwitchPortDevice(std::unique_ptr<segment::SegmentPort> port) : MemberDevice(std::move(port)) {}
+  explicit SwitchPortNic(std::unique_ptr<segment::SegmentPort> port) : MemberNic(std::move(port)) {}
 
   bool on_turn(Instant now) override {
     port_->on_turn(now);
@@ -99,14 +99,14 @@ class SwitchPortDevice final : public MemberDevice {
   bool turned_ = false;  // and the engine knows the speed
 };
 
-class SegmentDevice final : public MemberDevice,
-                            public QpnBlocks,
-                            public MulticastFilter,
-                            public RawFilter,
-                            public AddressSource {
+class SegmentNic final : public MemberNic,
+                         public QpnBlocks,
+                         public MulticastFilter,
+                         public RawFilter,
+                         public AddressSource {
  public:
-  SegmentDevice(std::unique_ptr<segment::SegmentPort> port, const PortPlan& plan)
-      : MemberDevice(std::move(port)),
+  SegmentNic(std::unique_ptr<segment::SegmentPort> port, const PortPlan& plan)
+      : MemberNic(std::move(port)),
         has_uplink_(plan.has_uplink),
         host_(plan.host),
         mac_(plan.identity.mac),
@@ -185,20 +185,20 @@ class SegmentDevice final : public MemberDevice,
 
 }  // namespace
 
-bool link_is_up(const PortPlan& plan, const EndpointDevice& device) {
+bool link_is_up(const PortPlan& plan, const Nic& nic) {
   if (plan.options.wire) return true;
-  if (plan.identity.netdev.empty() || plan.spec.kind == PortKind::kSegment) return device.link_up();
+  if (plan.identity.netdev.empty() || plan.spec.kind == PortKind::kSegment) return nic.link_up();
   const auto carrier = netdev_carrier(plan.identity.netdev);
-  return carrier ? *carrier : device.link_up();
+  return carrier ? *carrier : nic.link_up();
 }
 
-std::unique_ptr<EndpointDevice> start_dpdk_device(const PortOptions& options, std::string& error,
-                                                  const std::function<void(Duration)>& rest) {
+std::unique_ptr<Nic> start_dpdk_nic(const PortOptions& options, std::string& error,
+                                    const std::function<void(Duration)>& rest) {
   auto port = DpdkPort::start({options}, error, rest);
-  return port ? std::make_unique<DpdkDevice>(std::move(port)) : nullptr;
+  return port ? std::make_unique<DpdkNic>(std::move(port)) : nullptr;
 }
 
-std::unique_ptr<EndpointDevice> join_segment(const PortPlan& plan, DirectCopy*& direct, std::string& error) {
+std::unique_ptr<Nic> join_segment(const PortPlan& plan, DirectCopy*& direct, std::string& error) {
   segment::SegmentOptions options;
   const bool at_switch = plan.spec.kind == PortKind::kSwitch;
   options.directory = plan.segment_dir;
@@ -216,8 +216,8 @@ std::unique_ptr<EndpointDevice> join_segment(const PortPlan& plan, DirectCopy*& 
   auto port = segment::SegmentPort::join(options, error);
   if (!port) return nullptr;
   direct = port->direct();
-  if (at_switch) return std::make_unique<SwitchPortDevice>(std::move(port));
-  return std::make_unique<SegmentDevice>(std::move(port), plan);
+  if (at_switch) return std::make_unique<SwitchPortNic>(std::move(port));
+  return std::make_unique<SegmentNic>(std::move(port), plan);
 }
 
 }  // namespace uroce
