@@ -3,7 +3,7 @@
 //   uroce-perf -l 0 --vdev=net_memif0,role=server,... -- --listen
 //   uroce-perf -l 1 --vdev=net_memif0,role=client,... -- --connect 198.18.0.1 --op write --size 65536
 //
-// EAL's arguments come first, as in every DPDK application. One lcore drives the engine in a loop; see transfer.h.
+// EAL's arguments come first, as in every DPDK application. One lcore drives the device in a loop; see transfer.h.
 #include <rte_eal.h>
 
 #include <algorithm>

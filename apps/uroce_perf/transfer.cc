@@ -40,12 +40,12 @@ void Plan::apply_to(Options& options) const {
 Transfer::Transfer(rdma::Endpoint& endpoint, const Options& options)
     : endpoint_(endpoint), options_(options), lanes_(options.qps) {
   const rdma::Endpoint::Ownership owner(endpoint_);
-  rdma::Engine& engine = endpoint_.engine();
+  rdma::Device& device = endpoint_.device();
   const size_t bytes = size_t{lane_bytes()} * options.qps;
   memory_ = std::make_unique<uint8_t[]>(bytes);
-  pd_ = engine.allocate_pd();
-  region_ = engine.register_memory(pd_, memory_.get(), bytes, kAccess | kLocalWrite);
-  cq_ = engine.create_cq(options.qps * options.depth * (1 + kReceivesPerSend));
+  pd_ = device.allocate_pd();
+  region_ = device.register_memory(pd_, memory_.get(), bytes, kAccess | kLocalWrite);
+  cq_ = device.create_cq(options.qps * options.depth * (1 + kReceivesPerSend));
   if (!region_ || !cq_) throw std::runtime_error("no memory for queues");
   for (Lane& lane : lanes_) create_lane(lane);
 }
@@ -62,7 +62,7 @@ void Transfer::create_lane(Lane& lane) {
   how.cap.max_send_wr = options_.depth;
   how.cap.max_recv_wr = options_.depth * kReceivesPerSend;
   how.cap.max_send_sge = how.cap.max_recv_sge = 1;
-  lane.qp = endpoint_.engine().create_qp(how);
+  lane.qp = endpoint_.device().create_qp(how);
   if (!lane.qp) throw std::runtime_error("no memory for queue pairs");
   lane.posted_at_ns.resize(options_.depth);
   check(lane.qp.initialize(kAccess), "INIT");

@@ -3,10 +3,10 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "api/engine_core.h"
+#include "api/device_core.h"
 #include "api/held_channel.h"
 #include "uroce/completion_queue.h"
-#include "uroce/engine.h"
+#include "uroce/device.h"
 
 namespace uroce::rdma {
 
@@ -34,7 +34,7 @@ uint64_t CompletionChannel::take() {
   return read(held_->fd, &events, sizeof events) == sizeof events ? events : 0;
 }
 
-CompletionChannel Engine::create_channel() {
+CompletionChannel Device::create_channel() {
   CompletionChannel channel;
   auto made = std::make_unique<HeldCompletionChannel>();
   if (made->fd >= 0) channel.held_ = {made.release(), {core_.get()}};

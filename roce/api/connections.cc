@@ -17,8 +17,8 @@ bool parse(std::string_view address, uint16_t port, cm::SocketAddress& to, std::
 }
 
 /// The queue pair of `held`, or nullptr when it does not belong to this endpoint.
-Qp* qp_of(const Handle<HeldQueuePair>& held, const EngineCore& engine, std::string& error) {
-  if (held != nullptr && held.get_deleter().core == &engine) return real(held.get());
+Qp* qp_of(const Handle<HeldQueuePair>& held, const DeviceCore& device, std::string& error) {
+  if (held != nullptr && held.get_deleter().core == &device) return real(held.get());
   return error = "not a queue pair of this endpoint", nullptr;
 }
 
@@ -73,7 +73,7 @@ std::span<const std::byte> Listener::private_data() const {
 Connection Listener::begin_accept(QueuePair& qp, std::string& error, const ConnectionOptions& options) {
   Connection connection;
   ConnectionsCore& core = held_->core;
-  Qp* const its = qp_of(qp.qp_, core.engine, error);
+  Qp* const its = qp_of(qp.qp_, core.device, error);
   if (its != nullptr) connection.held_.reset(core.begin_accept(*held_, *its, options, error).release());
   return connection;
 }
@@ -81,7 +81,7 @@ Connection Listener::begin_accept(QueuePair& qp, std::string& error, const Conne
 Connection Listener::accept(QueuePair& qp, std::string& error, const ConnectionOptions& options) {
   Connection connection;
   ConnectionsCore& core = held_->core;
-  Qp* const its = qp_of(qp.qp_, core.engine, error);
+  Qp* const its = qp_of(qp.qp_, core.device, error);
   if (its == nullptr) return connection;
   constexpr Duration kForEver{Instant::never().ns / 2};  // a century
   core.wait(options.patience.value_or(kForEver), [this] { return !held_->requests.empty(); });
@@ -99,7 +99,7 @@ Connection Connections::begin_connect(QueuePair& qp, std::string_view address, u
                                       const ConnectionOptions& options) {
   Connection connection;
   cm::SocketAddress to;
-  Qp* const its = qp_of(qp.qp_, core_->engine, error);
+  Qp* const its = qp_of(qp.qp_, core_->device, error);
   if (its != nullptr && parse(address, port, to, error))
     connection.held_.reset(core_->begin_connect(*its, to, options, error).release());
   return connection;
@@ -109,7 +109,7 @@ Connection Connections::connect(QueuePair& qp, std::string_view address, uint16_
                                 const ConnectionOptions& options) {
   Connection connection;
   cm::SocketAddress to;
-  Qp* const its = qp_of(qp.qp_, core_->engine, error);
+  Qp* const its = qp_of(qp.qp_, core_->device, error);
   if (its == nullptr || !parse(address, port, to, error)) return connection;
   auto made = core_->begin_connect(*its, to, options, error);
   connection.held_.reset(finish(std::move(made), error).release());

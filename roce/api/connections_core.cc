@@ -56,15 +56,15 @@ HeldListener::HeldListener(ConnectionsCore& its_core) : core(its_core) { core.li
 
 HeldListener::~HeldListener() { core.forget(*this); }
 
-ConnectionsCore::ConnectionsCore(uroce::Endpoint& its_endpoint, EngineCore& its_engine)
-    : endpoint(its_endpoint), engine(its_engine) {
+ConnectionsCore::ConnectionsCore(uroce::Endpoint& its_endpoint, DeviceCore& its_device)
+    : endpoint(its_endpoint), device(its_device) {
   endpoint.connections().set_events(this, [this] { advance(); });
-  engine.connections = this;
+  device.connections = this;
 }
 
 ConnectionsCore::~ConnectionsCore() {
   const EngineLock owner(endpoint);
-  engine.connections = nullptr;
+  device.connections = nullptr;
   endpoint.connections().set_events(nullptr);
 }
 
@@ -126,9 +126,9 @@ void ConnectionsCore::handle(const cm::Event& event) {
 /// request.
 void ConnectionsCore::handle_resolved(HeldConnection& connection, const cm::Event& event) {
   cm::Id& id = *event.id;
-  if (!id.route_resolved() && manager().resolve_route(id, kPatience, engine.now()) != 0)
+  if (!id.route_resolved() && manager().resolve_route(id, kPatience, device.now()) != 0)
     return end(connection, {": there is no route"});
-  if (!initialize(connection) || manager().connect(id, connection.param, {}, engine.now()) != 0)
+  if (!initialize(connection) || manager().connect(id, connection.param, {}, device.now()) != 0)
     end(connection, {"the queue pair must be in RESET or INIT", 0, false});
 }
 
@@ -136,7 +136,7 @@ void ConnectionsCore::handle_request(const cm::Event& event) try {
   static_cast<HeldListener*>(event.listener->user())->requests.push_back({event.id, event.connection});
 } catch (const std::bad_alloc&) {
   drop_events(event.id);
-  manager().destroy_id(event.id, engine.now());  // which refuses it
+  manager().destroy_id(event.id, device.now());  // which refuses it
 }
 
 /// Called again when there was no memory for a part of it: what was done stays.
@@ -144,7 +144,7 @@ void ConnectionsCore::handle_answer(HeldConnection& connection, const cm::Event&
   connection.from_peer = event.connection.private_data;
   const auto raised = [&](QpState from, QpState to) { return connection.qp->state() != from || raise(connection, to); };
   if (!raised(QpState::kInit, QpState::kRtr) || !raised(QpState::kRtr, QpState::kRts) ||
-      connection.qp->state() != QpState::kRts || manager().accept(*event.id, nullptr, {}, engine.now()) != 0) {
+      connection.qp->state() != QpState::kRts || manager().accept(*event.id, nullptr, {}, device.now()) != 0) {
     return end(connection, {": what it has answered cannot be"});
   }
   connection.state = ConnectionState::kEstablished;
@@ -156,7 +156,7 @@ void ConnectionsCore::drop_request(cm::Id* id) {
     const auto gone = std::erase_if(listener->requests, [id](const auto& request) { return request.id == id; });
     if (gone == 0) continue;
     drop_events(id);
-    manager().destroy_id(id, engine.now());
+    manager().destroy_id(id, device.now());
     return;
   }
 }
@@ -186,7 +186,7 @@ bool ConnectionsCore::raise(HeldConnection& connection, QpState state) {
   QpAttributes& attributes = settings.attributes;
   attributes.max_rd_atomic = std::min(attributes.max_rd_atomic, connection.param.initiator_depth);
   attributes.max_dest_rd_atomic = std::min(attributes.max_dest_rd_atomic, connection.param.responder_resources);
-  return engine.engine->modify_qp(*connection.qp, attributes, settings.mask, engine.now()) == ModifyResult::kOk;
+  return device.engine->modify_qp(*connection.qp, attributes, settings.mask, device.now()) == ModifyResult::kOk;
 }
 
 /// Moves the QP to INIT. The program may have done so itself, to post receives; the options' access rights apply.
@@ -196,7 +196,7 @@ bool ConnectionsCore::initialize(HeldConnection& connection) {
   attributes.access = connection.options.access;
   uint32_t mask = kAttrState | kAttrAccessFlags;
   if (connection.qp->state() == QpState::kReset) mask |= kAttrPkeyIndex | kAttrPort;
-  return engine.engine->modify_qp(*connection.qp, attributes, mask, engine.now()) == ModifyResult::kOk;
+  return device.engine->modify_qp(*connection.qp, attributes, mask, device.now()) == ModifyResult::kOk;
 }
 
 std::unique_ptr<HeldConnection> ConnectionsCore::begin_connect(Qp& qp, const cm::SocketAddress& to,
@@ -208,7 +208,7 @@ std::unique_ptr<HeldConnection> ConnectionsCore::begin_connect(Qp& qp, const cm:
   made->peer_text = to_string(to.ip) + " port " + std::to_string(to.port);
   made->id = manager().create_id(cm::PortSpace::kTcp, qp.type(), made.get());
   if (made->id == nullptr) return error = "there are too many connections", nullptr;
-  const int failed = manager().resolve_addr(*made->id, nullptr, to, options.patience.value_or(kPatience), engine.now());
+  const int failed = manager().resolve_addr(*made->id, nullptr, to, options.patience.value_or(kPatience), device.now());
   if (failed != 0) return error = made->peer_text + ": " + errno_text(failed), nullptr;
   made->state = ConnectionState::kConnecting;
   return made;
@@ -232,7 +232,7 @@ std::unique_ptr<HeldConnection> ConnectionsCore::begin_accept(HeldListener& list
   request.id->set_user(made.get());
   // To RTS before the answer is sent, as librdmacm does: from then on the program may post.
   const bool ready = initialize(*made) && raise(*made, QpState::kRtr) && raise(*made, QpState::kRts);
-  if (ready && manager().accept(*made->id, &made->param, {}, engine.now()) == 0) return made;
+  if (ready && manager().accept(*made->id, &made->param, {}, device.now()) == 0) return made;
   error = made->peer_text + ": what it has asked for cannot be";
   return nullptr;
 }
@@ -257,9 +257,9 @@ bool ConnectionsCore::reject(HeldListener& listener) {
   if (listener.requests.empty()) return false;
   cm::Id* const id = listener.requests.front().id;
   listener.requests.pop_front();
-  manager().reject(*id, {}, 0, engine.now());
+  manager().reject(*id, {}, 0, device.now());
   drop_events(id);
-  manager().destroy_id(id, engine.now());
+  manager().destroy_id(id, device.now());
   return true;
 }
 
@@ -271,10 +271,10 @@ void ConnectionsCore::end(HeldConnection& connection, const Ending& why) {
   if (connection.qp->state() != QpState::kReset) {
     QpAttributes attributes;
     attributes.state = QpState::kErr;
-    engine.engine->modify_qp(*connection.qp, attributes, kAttrState, engine.now());
+    device.engine->modify_qp(*connection.qp, attributes, kAttrState, device.now());
   }
   if (stood) {
-    manager().disconnect(*connection.id, engine.now());
+    manager().disconnect(*connection.id, device.now());
   } else {
     forget_id(connection.id);
   }
@@ -284,7 +284,7 @@ void ConnectionsCore::end(HeldConnection& connection, const Ending& why) {
 void ConnectionsCore::forget_id(cm::Id*& id) {
   if (id == nullptr) return;
   drop_events(id);
-  manager().destroy_id(std::exchange(id, nullptr), engine.now());
+  manager().destroy_id(std::exchange(id, nullptr), device.now());
 }
 
 void ConnectionsCore::on_qp_gone(const Qp& qp) {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "api/engine_core.h"
+#include "api/device_core.h"
 #include "cm/rdma_cm.h"
 #include "dpdk/endpoint.h"
 #include "uroce/connections.h"
@@ -60,8 +60,8 @@ struct HeldListener {
 };
 
 struct ConnectionsCore final : cm::EventSink {
-  /// The endpoint and the engine outlive it.
-  ConnectionsCore(uroce::Endpoint& endpoint, EngineCore& engine);
+  /// The endpoint and the device outlive it.
+  ConnectionsCore(uroce::Endpoint& endpoint, DeviceCore& device);
   /// To be called without an EngineLock, when an endpoint is closed.
   ~ConnectionsCore() override;
 
@@ -86,7 +86,7 @@ struct ConnectionsCore final : cm::EventSink {
   static constexpr Duration kPatience = milliseconds(10'000);  // for an answer
 
   uroce::Endpoint& endpoint;
-  EngineCore& engine;
+  DeviceCore& device;
 
  private:
   static constexpr size_t kBacklog = 128;  // requests of a listener that the program has not decided on

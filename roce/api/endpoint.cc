@@ -1,7 +1,7 @@
 #include "uroce/endpoint.h"
 
 #include "api/connections_core.h"
-#include "api/engine_core.h"
+#include "api/device_core.h"
 #include "api/options.h"
 #include "dpdk/endpoint.h"
 #include "host/endpoint_options.h"
@@ -46,14 +46,14 @@ std::unique_ptr<Endpoint> Endpoint::open(const EndpointOptions& options, EventLi
   config.mtu = options.mtu;
   config.traffic_class = options.traffic_class;
   config.loss_recovery = options.loss_recovery;
-  auto core = std::make_unique<EngineCore>(listener);
+  auto core = std::make_unique<DeviceCore>(listener);
   core->random = std::make_unique<SystemRandom>();
   std::unique_ptr<Endpoint> made(new Endpoint());
   made->opened_->endpoint = uroce::Endpoint::open(config, *core, error);
   if (made->opened_->endpoint == nullptr) return nullptr;
   core->endpoint = made->opened_->endpoint.get();
   core->engine = &made->opened_->endpoint->engine();
-  made->engine_.reset(new Engine(std::move(core)));
+  made->device_.reset(new Device(std::move(core)));
   return made;
 }
 
@@ -77,7 +77,7 @@ uint32_t Endpoint::wait(CompletionQueue& cq, std::span<Completion> out, Duration
 
 Connections& Endpoint::connections() {
   if (connections_ == nullptr) {
-    connections_.reset(new Connections(std::make_unique<ConnectionsCore>(*opened_->endpoint, *engine_->core_)));
+    connections_.reset(new Connections(std::make_unique<ConnectionsCore>(*opened_->endpoint, *device_->core_)));
   }
   return *connections_;
 }

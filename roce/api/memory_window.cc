@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "api/engine_core.h"
-#include "uroce/engine.h"
+#include "api/device_core.h"
+#include "uroce/device.h"
 #include "uroce/queue_pair.h"
 
 namespace uroce::rdma {
@@ -48,7 +48,7 @@ PostResult MemoryWindow::invalidate(QueuePair& qp, uint64_t wr_id, uint8_t flags
   return qp.post_send(wr);
 }
 
-MemoryWindow Engine::create_window(PdId pd) {
+MemoryWindow Device::create_window(PdId pd) {
   MemoryWindow window;
   if (!core_->has(pd)) return window;
   window.key_ = core_->engine->memory().allocate_window(pd, true);

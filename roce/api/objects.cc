@@ -1,5 +1,5 @@
-// The objects of an engine other than queue pairs: completion queues, receive queues, regions, destinations.
-#include "api/engine_core.h"
+// The objects of a device other than queue pairs: completion queues, receive queues, regions, destinations.
+#include "api/device_core.h"
 #include "dpdk/endpoint.h"
 #include "transport/address_handle.h"
 #include "uroce/completion_queue.h"
@@ -22,7 +22,7 @@ void CompletionQueue::request_event(bool solicited_only) {
   if (endpoint != nullptr) endpoint->kick();
 }
 
-// An object that is still in use stays, and is destroyed with the engine.
+// An object that is still in use stays, and is destroyed with the device.
 template <>
 void Release<HeldCompletionQueue>::operator()(HeldCompletionQueue* queue) const {
   core->engine->objects().destroy_cq(real(queue));

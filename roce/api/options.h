@@ -1,4 +1,4 @@
-// The options that the library's engines and endpoints have in common.
+// The options that the library's devices and endpoints have in common.
 #pragma once
 
 #include <string>

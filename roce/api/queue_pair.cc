@@ -1,7 +1,7 @@
 #include "uroce/queue_pair.h"
 
 #include "api/connections_core.h"
-#include "api/engine_core.h"
+#include "api/device_core.h"
 #include "engine/address_table.h"
 #include "engine/bring_up.h"
 #include "engine/multicast_groups.h"
@@ -21,12 +21,12 @@ QueuePairAddress QueuePair::address(uint8_t sgid_index) const {
 }
 
 ModifyResult QueuePair::modify(const QpAttributes& attributes, uint32_t mask) {
-  EngineCore& core = *qp_.get_deleter().core;
+  DeviceCore& core = *qp_.get_deleter().core;
   return core.engine->modify_qp(*real(qp_.get()), attributes, mask, core.now());
 }
 
 ModifyResult QueuePair::bring_up_to(QpState target, const QpAttributes& attributes) {
-  EngineCore& core = *qp_.get_deleter().core;
+  DeviceCore& core = *qp_.get_deleter().core;
   return bring_up(*core.engine, *real(qp_.get()), attributes, target, core.now());
 }
 
@@ -75,22 +75,22 @@ ModifyResult QueuePair::activate(uint32_t qkey) {
 }
 
 bool QueuePair::attach(const IpAddress& group) {
-  EngineCore& core = *qp_.get_deleter().core;
+  DeviceCore& core = *qp_.get_deleter().core;
   return core.engine->multicast().attach(*real(qp_.get()), group, core.now()) == MulticastGroups::Result::kOk;
 }
 
 bool QueuePair::detach(const IpAddress& group) {
-  EngineCore& core = *qp_.get_deleter().core;
+  DeviceCore& core = *qp_.get_deleter().core;
   return core.engine->multicast().detach(*real(qp_.get()), group, core.now()) == MulticastGroups::Result::kOk;
 }
 
 PostResult QueuePair::post_sends(std::span<const SendWr> wrs) {
-  EngineCore& core = *qp_.get_deleter().core;
+  DeviceCore& core = *qp_.get_deleter().core;
   return core.engine->post_sends(*real(qp_.get()), wrs, core.now());
 }
 
 PostResult QueuePair::post_recv(const RecvWr& wr) {
-  EngineCore& core = *qp_.get_deleter().core;
+  DeviceCore& core = *qp_.get_deleter().core;
   return core.engine->post_recv(*real(qp_.get()), wr, core.now());
 }
 

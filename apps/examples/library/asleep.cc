@@ -18,11 +18,11 @@ int main(int argc, char** argv) {
   need(endpoint != nullptr, error);
   std::optional<Endpoint::Ownership> owner(*endpoint);
   char rows[kCount][32] = {};
-  const PdId pd = endpoint->engine().allocate_pd();
-  CompletionChannel channel = endpoint->engine().create_channel();
-  CompletionQueue cq = endpoint->engine().create_cq(16, &channel);
-  const MemoryRegion region = endpoint->engine().register_memory(pd, rows, sizeof rows, kLocalWrite);
-  QueuePair qp = endpoint->engine().create_qp({.pd = pd, .send_cq = &cq, .recv_cq = &cq});
+  const PdId pd = endpoint->device().allocate_pd();
+  CompletionChannel channel = endpoint->device().create_channel();
+  CompletionQueue cq = endpoint->device().create_cq(16, &channel);
+  const MemoryRegion region = endpoint->device().register_memory(pd, rows, sizeof rows, kLocalWrite);
+  QueuePair qp = endpoint->device().create_qp({.pd = pd, .send_cq = &cq, .recv_cq = &cq});
 
   if (argc > 1) {
     const Connection connection = endpoint->connections().connect(qp, argv[1], 7471, error);

@@ -18,14 +18,14 @@ int main(int argc, char** argv) {
   need(endpoint != nullptr, error);
   const Endpoint::Ownership owner(*endpoint);
   char rows[kCount][kGrhBytes + 32] = {};
-  const PdId pd = endpoint->engine().allocate_pd();
-  CompletionQueue cq = endpoint->engine().create_cq(16);
-  const MemoryRegion region = endpoint->engine().register_memory(pd, rows, sizeof rows, kLocalWrite);
-  QueuePair qp = endpoint->engine().create_qp({.type = QpType::kUd, .pd = pd, .send_cq = &cq, .recv_cq = &cq});
+  const PdId pd = endpoint->device().allocate_pd();
+  CompletionQueue cq = endpoint->device().create_cq(16);
+  const MemoryRegion region = endpoint->device().register_memory(pd, rows, sizeof rows, kLocalWrite);
+  QueuePair qp = endpoint->device().create_qp({.type = QpType::kUd, .pd = pd, .send_cq = &cq, .recv_cq = &cq});
   qp.activate(kQkey);
 
   if (sends) {
-    const Destination all = endpoint->engine().create_destination(pd, {.dgid = *group, .sgid_index = 1});
+    const Destination all = endpoint->device().create_destination(pd, {.dgid = *group, .sgid_index = 1});
     need(bool(all), "no address of this machine leads to the group");
     for (int i = 0; i < kCount; i++) {
       const auto bytes = static_cast<uint32_t>(std::snprintf(rows[i], sizeof rows[i], "datagram %d", i + 1)) + 1;

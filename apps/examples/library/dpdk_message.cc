@@ -24,12 +24,12 @@ int main(int argc, char** argv) {
   const auto endpoint = Endpoint::open(options, nullptr, error);
   need(endpoint != nullptr, error);
   const Endpoint::Ownership owner(*endpoint);  // this thread drives
-  Engine& engine = endpoint->engine();
+  Device& device = endpoint->device();
   char text[64] = "a message of a DPDK application";
-  const PdId pd = engine.allocate_pd();
-  CompletionQueue cq = engine.create_cq(16);
-  const MemoryRegion region = engine.register_memory(pd, text, sizeof text, kLocalWrite);
-  QueuePair qp = engine.create_qp({.pd = pd, .send_cq = &cq, .recv_cq = &cq});
+  const PdId pd = device.allocate_pd();
+  CompletionQueue cq = device.create_cq(16);
+  const MemoryRegion region = device.register_memory(pd, text, sizeof text, kLocalWrite);
+  QueuePair qp = device.create_qp({.pd = pd, .send_cq = &cq, .recv_cq = &cq});
   Connection connection;
   if (peer != nullptr) {
     connection = endpoint->connections().connect(qp, peer, 7471, error);

@@ -13,10 +13,10 @@ int main(int argc, char** argv) {
   if (endpoint == nullptr) return std::fprintf(stderr, "%s\n", error.c_str()), 1;
   const Endpoint::Ownership owner(*endpoint);
   char text[64] = "one message";
-  const PdId pd = endpoint->engine().allocate_pd();
-  CompletionQueue cq = endpoint->engine().create_cq(16);
-  const MemoryRegion region = endpoint->engine().register_memory(pd, text, sizeof text, kLocalWrite);
-  QueuePair qp = endpoint->engine().create_qp({.pd = pd, .send_cq = &cq, .recv_cq = &cq});
+  const PdId pd = endpoint->device().allocate_pd();
+  CompletionQueue cq = endpoint->device().create_cq(16);
+  const MemoryRegion region = endpoint->device().register_memory(pd, text, sizeof text, kLocalWrite);
+  QueuePair qp = endpoint->device().create_qp({.pd = pd, .send_cq = &cq, .recv_cq = &cq});
 
   Connection connection;
   if (argc > 1) {

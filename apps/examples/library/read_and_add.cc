@@ -16,11 +16,11 @@ int main(int argc, char** argv) {
   need(endpoint != nullptr, error);
   const Endpoint::Ownership owner(*endpoint);
   Table table;
-  const PdId pd = endpoint->engine().allocate_pd();
-  CompletionQueue cq = endpoint->engine().create_cq(16);
+  const PdId pd = endpoint->device().allocate_pd();
+  CompletionQueue cq = endpoint->device().create_cq(16);
   const MemoryRegion region =
-      endpoint->engine().register_memory(pd, &table, sizeof table, kLocalWrite | kRemoteRead | kRemoteAtomic);
-  QueuePair qp = endpoint->engine().create_qp({.pd = pd, .send_cq = &cq, .recv_cq = &cq});
+      endpoint->device().register_memory(pd, &table, sizeof table, kLocalWrite | kRemoteRead | kRemoteAtomic);
+  QueuePair qp = endpoint->device().create_qp({.pd = pd, .send_cq = &cq, .recv_cq = &cq});
 
   if (argc == 1) {
     Listener listener = endpoint->connections().listen(7471, error);

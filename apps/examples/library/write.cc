@@ -10,10 +10,10 @@ int main(int argc, char** argv) {
   need(endpoint != nullptr, error);
   const Endpoint::Ownership owner(*endpoint);
   char page[4096] = "";
-  const PdId pd = endpoint->engine().allocate_pd();
-  CompletionQueue cq = endpoint->engine().create_cq(16);
-  const MemoryRegion region = endpoint->engine().register_memory(pd, page, sizeof page, kLocalWrite | kRemoteWrite);
-  QueuePair qp = endpoint->engine().create_qp({.pd = pd, .send_cq = &cq, .recv_cq = &cq});
+  const PdId pd = endpoint->device().allocate_pd();
+  CompletionQueue cq = endpoint->device().create_cq(16);
+  const MemoryRegion region = endpoint->device().register_memory(pd, page, sizeof page, kLocalWrite | kRemoteWrite);
+  QueuePair qp = endpoint->device().create_qp({.pd = pd, .send_cq = &cq, .recv_cq = &cq});
 
   if (argc == 1) {
     qp.initialize(kRemoteWrite);

@@ -30,7 +30,7 @@ class UROCE_API CompletionChannel {
   uint64_t take();
 
  private:
-  friend class Engine;
+  friend class Device;
   Handle<HeldCompletionChannel> held_;
 };
 

@@ -1,7 +1,7 @@
 // Where completions wait for the program.
 //
 // A queue is polled; several queue pairs may share one. It must live at least as long as they do: declare it before
-// them. All calls must come from the thread that owns the engine at the time (engine.h).
+// them. All calls must come from the thread that owns the device at the time (device.h).
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace uroce::rdma {
 class UROCE_API CompletionQueue {
  public:
   CompletionQueue() = default;  // none
-  /// False when there is no queue: none was made, the engine had no room for one, or it would have been too large
+  /// False when there is no queue: none was made, the device had no room for one, or it would have been too large
   /// (limits.h).
   explicit operator bool() const { return queue_ != nullptr; }
 
@@ -34,7 +34,7 @@ class UROCE_API CompletionQueue {
   void request_event(bool solicited_only = false);
 
  private:
-  friend class Engine;
+  friend class Device;
   Handle<HeldCompletionQueue> queue_;
 };
 

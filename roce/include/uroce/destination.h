@@ -11,7 +11,7 @@ namespace uroce::rdma {
 class UROCE_API Destination {
  public:
   Destination() = default;  // none
-  /// False when there is no destination: none was made, the address leads nowhere, or the engine had no room for one.
+  /// False when there is no destination: none was made, the address leads nowhere, or the device had no room for one.
   explicit operator bool() const { return handle_ != nullptr; }
 
   /// True when the peer's MAC address is known. Datagrams that are posted before that are dropped.
@@ -20,7 +20,7 @@ class UROCE_API Destination {
   const AddressHandle* handle() const { return handle_.get(); }
 
  private:
-  friend class Engine;
+  friend class Device;
   Handle<AddressHandle> handle_;
 };
 

@@ -1,6 +1,6 @@
-// An engine on a DPDK port: EAL, the port, the clock, and the lock that passes the engine between threads.
+// A device on a DPDK port: EAL, the port, the clock, and the lock that passes the device between threads.
 //
-// A thread that calls the engine, or anything that the engine made, must own it, that is, hold an `Ownership`. An lcore
+// A thread that calls the device, or anything that the device made, must own it, that is, hold an `Ownership`. An lcore
 // loop takes it once for each round. That costs a compare-and-swap; when nothing has happened for a while, giving it
 // back also offers the CPU to other threads.
 //
@@ -22,7 +22,7 @@
 
 #include "uroce/address.h"
 #include "uroce/connections.h"
-#include "uroce/engine.h"
+#include "uroce/device.h"
 #include "uroce/events.h"
 #include "uroce/export.h"
 #include "uroce/time.h"
@@ -63,7 +63,7 @@ class UROCE_API Endpoint {
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
 
-  /// Owns the engine for a scope; waits until it can. A thread must not take it twice.
+  /// Owns the device for a scope; waits until it can. A thread must not take it twice.
   class UROCE_API Ownership {
    public:
     explicit Ownership(Endpoint& endpoint);
@@ -75,9 +75,9 @@ class UROCE_API Endpoint {
     Endpoint& endpoint_;
   };
 
-  Engine& engine() { return *engine_; }  // to be called under an Ownership
-  /// Makes one turn of the engine, and notes that the program drives. To be called under an Ownership. Returns what
-  /// Engine::turn does.
+  Device& device() { return *device_; }  // to be called under an Ownership
+  /// Makes one turn of the device, and notes that the program drives. To be called under an Ownership. Returns what
+  /// Device::turn does.
   uint32_t drive();
   /// Only sends. For a program that has just posted something and does not want to wait for the next turn. To be called
   /// under an Ownership.
@@ -103,7 +103,7 @@ class UROCE_API Endpoint {
   Endpoint();
 
   struct Opened;
-  std::unique_ptr<Engine> engine_;  // receives the events of `opened_`, which is destroyed first
+  std::unique_ptr<Device> device_;  // receives the events of `opened_`, which is destroyed first
   std::unique_ptr<Opened> opened_;
   std::unique_ptr<Connections> connections_;  // destroyed first
 };

@@ -1,5 +1,5 @@
-// What an engine reports beside completions. Calls come from the thread that owns the engine, which may be a thread of
-// the endpoint, in the middle of a turn or of a post: a listener only takes notes, and must never call the engine.
+// What a device reports beside completions. Calls come from the thread that owns the device, which may be a thread of
+// the endpoint, in the middle of a turn or of a post: a listener only takes notes, and must never call the device.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Handles of objects that an engine made: they can be moved but not copied, and their destructor gives them back to the
-// engine.
+// Handles of objects that a device made: they can be moved but not copied, and their destructor gives them back to the
+// device.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ struct AddressHandle;
 
 namespace rdma {
 
-struct EngineCore;
+struct DeviceCore;
 struct ConnectionsCore;
 // The library's own objects. The names are unique, so that they cannot clash with other types.
 struct HeldCompletionQueue;
@@ -24,7 +24,7 @@ struct HeldListener;
 
 template <typename T>
 struct Release {
-  EngineCore* core = nullptr;
+  DeviceCore* core = nullptr;
   void operator()(T* object) const;
 };
 

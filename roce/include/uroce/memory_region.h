@@ -15,7 +15,7 @@
 
 namespace uroce::rdma {
 
-struct EngineCore;
+struct DeviceCore;
 
 class UROCE_API MemoryRegion {
  public:
@@ -23,7 +23,7 @@ class UROCE_API MemoryRegion {
   ~MemoryRegion() { release(); }
   MemoryRegion(MemoryRegion&& other) noexcept { *this = static_cast<MemoryRegion&&>(other); }
   MemoryRegion& operator=(MemoryRegion&& other) noexcept;
-  /// False when there is no region: none was made, or the engine had no room for one.
+  /// False when there is no region: none was made, or the device had no room for one.
   explicit operator bool() const { return key_ != 0; }
 
   uint32_t lkey() const { return key_; }
@@ -40,10 +40,10 @@ class UROCE_API MemoryRegion {
   }
 
  private:
-  friend class Engine;
+  friend class Device;
   void release();
 
-  EngineCore* core_ = nullptr;
+  DeviceCore* core_ = nullptr;
   uint32_t key_ = 0;
   uint64_t address_ = 0;
   uint64_t length_ = 0;

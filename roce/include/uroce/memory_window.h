@@ -14,7 +14,7 @@
 namespace uroce::rdma {
 
 class QueuePair;
-struct EngineCore;
+struct DeviceCore;
 
 class UROCE_API MemoryWindow {
  public:
@@ -22,7 +22,7 @@ class UROCE_API MemoryWindow {
   ~MemoryWindow() { release(); }
   MemoryWindow(MemoryWindow&& other) noexcept { *this = static_cast<MemoryWindow&&>(other); }
   MemoryWindow& operator=(MemoryWindow&& other) noexcept;
-  /// False when there is no window: none was made, or the engine had no room for one.
+  /// False when there is no window: none was made, or the device had no room for one.
   explicit operator bool() const { return key_ != 0; }
 
   /// Posts the bind to `bytes` from `offset` on. `access` are kRemoteWrite, kRemoteRead, kRemoteAtomic; the region must
@@ -36,10 +36,10 @@ class UROCE_API MemoryWindow {
   const RemoteMemory& remote() const { return remote_; }
 
  private:
-  friend class Engine;
+  friend class Device;
   void release();
 
-  EngineCore* core_ = nullptr;
+  DeviceCore* core_ = nullptr;
   uint32_t key_ = 0;  // as it was made; binds change the low byte
   RemoteMemory remote_{};
 };

@@ -2,7 +2,7 @@
 // that were not polled are gone, too.
 //
 // Its life is that of verbs: RESET, INIT (receives may be posted), RTR (receives), RTS (sends). `connect` goes all the
-// way; `modify` is ibv_modify_qp. All calls must come from the thread that owns the engine at the time (engine.h).
+// way; `modify` is ibv_modify_qp. All calls must come from the thread that owns the device at the time (device.h).
 #pragma once
 
 #include <cstdint>
@@ -24,14 +24,14 @@ class SharedReceiveQueue;
 
 struct QueuePairOptions {
   QpType type = QpType::kRc;                 // or kUc, kUd
-  PdId pd = 0;                               // Engine::allocate_pd
+  PdId pd = 0;                               // Device::allocate_pd
   const CompletionQueue* send_cq = nullptr;  // both are required, and outlive the queue pair
   const CompletionQueue* recv_cq = nullptr;
   const SharedReceiveQueue* srq = nullptr;  // nullptr: the queue pair has a receive queue of its own
   QpCapabilities cap{
       .max_send_wr = 128, .max_recv_wr = 128, .max_send_sge = 4, .max_recv_sge = 4, .max_inline_data = 0};
   bool sq_sig_all = false;                                   // every send completes, signalled or not
-  std::optional<LossRecovery> loss_recovery = std::nullopt;  // not set: as the engine's
+  std::optional<LossRecovery> loss_recovery = std::nullopt;  // not set: as the device's
 };
 
 /// What the other side needs to connect. The program has to pass it on, for example over a TCP connection or in a
@@ -45,7 +45,7 @@ struct QueuePairAddress {
 /// The attributes of ibv_modify_qp that a connection needs beside the peer's address.
 struct ConnectOptions {
   uint32_t access = kRemoteWrite | kRemoteRead | kRemoteAtomic;  // what the peer may do, with a region's key
-  uint32_t path_mtu_bytes = 0;                                   // 256 .. 4096; 0: the engine's active_mtu_bytes()
+  uint32_t path_mtu_bytes = 0;                                   // 256 .. 4096; 0: the device's active_mtu_bytes()
   uint8_t timeout = 14;                                          // for an ACK: 4.096 us * 2^timeout; 0: never
   uint8_t retry_cnt = 7;
   uint8_t rnr_retry = 7;  // 7: for ever
@@ -58,7 +58,7 @@ struct ConnectOptions {
 class UROCE_API QueuePair {
  public:
   QueuePair() = default;  // none
-  /// False when there is no queue pair: none was made, the engine had no room for one, or it would have been too large
+  /// False when there is no queue pair: none was made, the device had no room for one, or it would have been too large
   /// (limits.h).
   explicit operator bool() const { return qp_ != nullptr; }
 
@@ -67,7 +67,7 @@ class UROCE_API QueuePair {
   /// True when the peer's MAC address is known. Until then, a connected queue pair's packets wait, but its retries
   /// count.
   bool path_resolved() const;
-  /// What the peer needs to connect. `sgid_index` says which of Engine::gids() the peer is to send to.
+  /// What the peer needs to connect. `sgid_index` says which of Device::gids() the peer is to send to.
   QueuePairAddress address(uint8_t sgid_index = 1) const;
 
   /// RC and UC: goes from RESET or INIT to RTS. Returns kOk, or why not; the queue pair may then be in INIT or RTR, and
@@ -88,7 +88,7 @@ class UROCE_API QueuePair {
     return post_send(operation.work_request());
   }
   PostResult post(const Receive& receive) { return post_recv({receive.wr_id, &receive.into, 1}); }
-  /// Queues the request, which starts with the engine's next turn (or `transmit`). The memory that it names belongs to
+  /// Queues the request, which starts with the device's next turn (or `transmit`). The memory that it names belongs to
   /// the program again when it has completed; inline data belong to the program at once.
   PostResult post_send(const SendWr& wr) { return post_sends({&wr, 1}); }
   /// Posts all of them or, when one is refused, none.
@@ -103,7 +103,7 @@ class UROCE_API QueuePair {
   uint32_t send_slots_free() const;
 
  private:
-  friend class Engine;
+  friend class Device;
   friend class Connections;
   friend class Listener;
   ModifyResult bring_up_to(QpState target, const QpAttributes& attributes);

@@ -1,5 +1,5 @@
 // Receives that several queue pairs share. The queue must live at least as long as they do: declare it before them. All
-// calls must come from the thread that owns the engine at the time (engine.h).
+// calls must come from the thread that owns the device at the time (device.h).
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace uroce::rdma {
 class UROCE_API SharedReceiveQueue {
  public:
   SharedReceiveQueue() = default;  // none
-  /// False when there is no queue: none was made, the engine had no room for one, or it would have been too large
+  /// False when there is no queue: none was made, the device had no room for one, or it would have been too large
   /// (limits.h).
   explicit operator bool() const { return queue_ != nullptr; }
 
@@ -22,7 +22,7 @@ class UROCE_API SharedReceiveQueue {
   void set_limit(uint32_t limit);
 
  private:
-  friend class Engine;
+  friend class Device;
   Handle<HeldSharedReceiveQueue> queue_;
 };
 

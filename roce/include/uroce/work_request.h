@@ -34,7 +34,7 @@ enum class WrOpcode : uint8_t {
 /// ibv_send_flags.
 enum SendFlags : uint8_t { kSendFence = 1, kSendSignaled = 2, kSendSolicited = 4, kSendInline = 8 };
 
-/// Where a UD message goes. An engine makes it from address attributes.
+/// Where a UD message goes. A device makes it from address attributes.
 struct AddressHandle;
 
 /// Memory window bind, for WrOpcode::kBindMw.
@@ -114,7 +114,7 @@ struct Completion {
   uint16_t pkey_index = 0;
   uint8_t sl = 0;            // UD, received: a DatagramHeader
   uint32_t flow_tag = 0;     // raw packets: that of the flow which brought the frame here
-  int64_t timestamp_ns = 0;  // the engine's clock when the completion was made
+  int64_t timestamp_ns = 0;  // the device's clock when the completion was made
   uint64_t tag = 0;          // kWcTmMatch
 };
 

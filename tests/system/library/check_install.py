@@ -44,7 +44,7 @@ def dpdk(what):
 def check_headers(prefix, scratch):
     """Each header is complete in itself, and includes nothing from outside the installed folder."""
     names = sorted(path.name for path in (prefix.include / "uroce").glob("*.h"))
-    assert "engine.h" in names and "endpoint.h" in names, names
+    assert "device.h" in names and "endpoint.h" in names, names
     for name in names:
         source = scratch / "header.cc"
         source.write_text(f"#include <uroce/{name}>\n#include <uroce/{name}>\n")
@@ -65,7 +65,7 @@ def check_symbols(library):
     assert not foreign, foreign
     inside = [name for name in names if re.search(r"uroce::(Engine|Qp|Requester|Responder|EndpointImpl|DpdkPort)::", name)]
     assert not inside, inside
-    assert any("uroce::rdma::Engine::turn" in name for name in names), names
+    assert any("uroce::rdma::Device::turn" in name for name in names), names
 
 
 def build(prefix, sources, scratch, name, libraries, more=()):
@@ -117,13 +117,13 @@ def main():
         check_symbols(prefix.lib / "liburoce.so")
         shared = prefix.flags("--libs")
         environment = {**os.environ, "LD_LIBRARY_PATH": str(prefix.lib)}
-        two = build(prefix, sources, scratch, "two_engines", shared)
+        two = build(prefix, sources, scratch, "two_devices", shared)
         print(run(two, env=environment), end="")
         application = build(prefix, sources, scratch, "lcore_writes", [*shared, *dpdk("--libs")], dpdk("--cflags"))
         run_application(application, scratch, environment)
         build_examples(prefix, scratch)
         # The archive: the program contains the transport, and needs no shared object of ours.
-        static = build(prefix, sources, scratch, "two_engines",
+        static = build(prefix, sources, scratch, "two_devices",
                        [prefix.lib / "liburoce.a", *dpdk("--libs"), "-lpthread"])
         assert "liburoce" not in run("readelf", "-d", static)
         print(run(static), end="")

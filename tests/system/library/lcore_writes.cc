@@ -52,14 +52,14 @@ class Application final : public EventListener {
     endpoint_ = Endpoint::open(options, this, error);
     if (endpoint_ == nullptr) return false;
     const Endpoint::Ownership owner(*endpoint_);
-    Engine& engine = endpoint_->engine();
-    const PdId pd = engine.allocate_pd();
-    cq_ = engine.create_cq(2 * kDepth);
-    region_ = engine.register_memory(pd, memory_.data(), memory_.size(), kLocalWrite | kRemoteWrite);
+    Device& device = endpoint_->device();
+    const PdId pd = device.allocate_pd();
+    cq_ = device.create_cq(2 * kDepth);
+    region_ = device.register_memory(pd, memory_.data(), memory_.size(), kLocalWrite | kRemoteWrite);
     QueuePairOptions how{.pd = pd, .send_cq = &cq_, .recv_cq = &cq_};
     how.cap.max_send_wr = kDepth;
-    qp_ = engine.create_qp(how);
-    return (cq_ && region_ && qp_) || (error = "the engine has no room", false);
+    qp_ = device.create_qp(how);
+    return (cq_ && region_ && qp_) || (error = "the device has no room", false);
   }
 
   /// The server tells the client where its memory is.
@@ -96,7 +96,7 @@ class Application final : public EventListener {
     return 0;
   }
 
-  /// Under an Ownership, like every use of the engine's objects.
+  /// Under an Ownership, like every use of the device's objects.
   void close() {
     const Endpoint::Ownership owner(*endpoint_);
     connection_ = {};

@@ -42,9 +42,9 @@ TEST_P(LibraryBackground, AConnectionBeginsAndEndsWhileTheProgramSleeps) {
   CompletionChannel channel;
   CompletionQueue cq;
   owning(b_, [&] {
-    channel = b_.endpoint->engine().create_channel();
-    cq = b_.endpoint->engine().create_cq(8, &channel);
-    b_.qp = b_.endpoint->engine().create_qp({.pd = b_.pd, .send_cq = &b_.cq, .recv_cq = &cq});
+    channel = b_.endpoint->device().create_channel();
+    cq = b_.endpoint->device().create_cq(8, &channel);
+    b_.qp = b_.endpoint->device().create_qp({.pd = b_.pd, .send_cq = &b_.cq, .recv_cq = &cq});
     EXPECT_EQ(b_.qp.initialize(0), ModifyResult::kOk);
     EXPECT_EQ(b_.qp.post(Receive{b_.region.sge(0, 64), 3}), PostResult::kOk);
     b_.connection = b_.endpoint->connections().begin_connect(b_.qp, "198.18.0.1", kPort, error);

@@ -60,7 +60,7 @@ constexpr long kMost = 200;  // more than any of the calls needs
 class LibraryMemory : public TwoEndpoints {
  protected:
   static QueuePair another_qp(Side& side) {
-    return side.endpoint->engine().create_qp({.pd = side.pd, .send_cq = &side.cq, .recv_cq = &side.cq});
+    return side.endpoint->device().create_qp({.pd = side.pd, .send_cq = &side.cq, .recv_cq = &side.cq});
   }
   /// The largest allocation of a queue pair on its way to RTR; little else is as large.
   size_t bytes_to_rtr() {

@@ -181,7 +181,7 @@ TEST_F(LibraryConnections, AQueuePairThatConnectsDoesNotAccept) {
 TEST_F(LibraryConnections, UnreliableOnesConnectWhereSomebodyListensForThem) {
   std::string error;
   const auto make_uc = [](Side& side) {
-    return side.endpoint->engine().create_qp(
+    return side.endpoint->device().create_qp(
         {.type = QpType::kUc, .pd = side.pd, .send_cq = &side.cq, .recv_cq = &side.cq});
   };
   owning(b_, [&] { b_.qp = make_uc(b_); });
@@ -220,7 +220,7 @@ TEST_F(LibraryConnections, WhoAsksForAnotherTypeIsRefused) {
   a_.listen();
   std::string error;
   owning(b_, [&] {
-    b_.qp = b_.endpoint->engine().create_qp({.type = QpType::kUc, .pd = b_.pd, .send_cq = &b_.cq, .recv_cq = &b_.cq});
+    b_.qp = b_.endpoint->device().create_qp({.type = QpType::kUc, .pd = b_.pd, .send_cq = &b_.cq, .recv_cq = &b_.cq});
   });
   b_.connection = begin(error);
   ASSERT_TRUE(until([&] { return state_of(b_) == ConnectionState::kEnded; }));
@@ -379,7 +379,7 @@ TEST_F(LibraryConnections, WhatCannotBeIsSaidAtOnce) {
   EXPECT_EQ(owning(b_, [&] { return b_.qp.state(); }), QpState::kInit) << "it is as it was";
   owning(b_, [&] {
     QueuePair ud =
-        b_.endpoint->engine().create_qp({.type = QpType::kUd, .pd = b_.pd, .send_cq = &b_.cq, .recv_cq = &b_.cq});
+        b_.endpoint->device().create_qp({.type = QpType::kUd, .pd = b_.pd, .send_cq = &b_.cq, .recv_cq = &b_.cq});
     EXPECT_FALSE(b_.endpoint->connections().begin_connect(ud, "198.18.0.1", kPort, error));
     EXPECT_EQ(error, "only RC and UC connect");
     EXPECT_FALSE(b_.endpoint->connections().listen(kPort, error, "198.18.0.9"));

@@ -20,8 +20,8 @@ TEST_F(LibraryWindows, OpenWhatTheyAreBoundTo) {
   MemoryRegion region;
   MemoryWindow window;
   owning(a_, [&] {
-    region = a_.endpoint->engine().register_memory(a_.pd, lent.data(), lent.size(), kLocalWrite | kMwBind);
-    window = a_.endpoint->engine().create_window(a_.pd);
+    region = a_.endpoint->device().register_memory(a_.pd, lent.data(), lent.size(), kLocalWrite | kMwBind);
+    window = a_.endpoint->device().create_window(a_.pd);
     ASSERT_TRUE(window);
     EXPECT_EQ(window.bind(a_.qp, region, 64, 64, kRemoteWrite, 11), PostResult::kOk);
   });
@@ -53,7 +53,7 @@ TEST_F(LibraryWindows, OpenWhatTheyAreBoundTo) {
   owning(a_, [&] {
     window = {};
     region = {};
-    EXPECT_FALSE(a_.endpoint->engine().create_window(a_.pd + 1)) << "no such domain";
+    EXPECT_FALSE(a_.endpoint->device().create_window(a_.pd + 1)) << "no such domain";
   });
 }
 
@@ -63,8 +63,8 @@ TEST_F(LibraryWindows, ANewBindBehindAnInvalidateHasAnotherKey) {
   MemoryWindow window;
   uint32_t first = 0;
   owning(a_, [&] {
-    region = a_.endpoint->engine().register_memory(a_.pd, a_.memory.data(), 64, kLocalWrite | kRemoteWrite | kMwBind);
-    window = a_.endpoint->engine().create_window(a_.pd);
+    region = a_.endpoint->device().register_memory(a_.pd, a_.memory.data(), 64, kLocalWrite | kRemoteWrite | kMwBind);
+    window = a_.endpoint->device().create_window(a_.pd);
     ASSERT_EQ(window.bind(a_.qp, region, 0, 64, kRemoteWrite, 1), PostResult::kOk);
     first = window.remote().rkey;
     ASSERT_EQ(window.invalidate(a_.qp, 2), PostResult::kOk);
@@ -94,8 +94,8 @@ TEST_F(LibraryWindows, ABindOfWhatIsBoundIsRefused) {
   MemoryRegion region;
   MemoryWindow window;
   owning(a_, [&] {
-    region = a_.endpoint->engine().register_memory(a_.pd, a_.memory.data(), 64, kLocalWrite | kRemoteWrite | kMwBind);
-    window = a_.endpoint->engine().create_window(a_.pd);
+    region = a_.endpoint->device().register_memory(a_.pd, a_.memory.data(), 64, kLocalWrite | kRemoteWrite | kMwBind);
+    window = a_.endpoint->device().create_window(a_.pd);
     ASSERT_EQ(window.bind(a_.qp, region, 0, 64, kRemoteWrite, 1), PostResult::kOk);
     ASSERT_EQ(window.bind(a_.qp, region, 0, 64, kRemoteWrite, 2), PostResult::kOk);
   });
@@ -129,7 +129,7 @@ TEST_F(LibraryGroups, ADatagramReachesWhoIsAttached) {
   QueuePair in, out;
   Destination to;
   owning(a_, [&] {
-    in = a_.endpoint->engine().create_qp({.type = QpType::kUd, .pd = a_.pd, .send_cq = &a_.cq, .recv_cq = &a_.cq});
+    in = a_.endpoint->device().create_qp({.type = QpType::kUd, .pd = a_.pd, .send_cq = &a_.cq, .recv_cq = &a_.cq});
     EXPECT_EQ(in.activate(kQkey), ModifyResult::kOk);
     EXPECT_FALSE(in.detach(group));
     EXPECT_FALSE(in.attach(*parse_ip("198.18.0.1"))) << "no group";
@@ -145,12 +145,12 @@ TEST_F(LibraryGroups, ADatagramReachesWhoIsAttached) {
               PostResult::kOk);
   };
   owning(b_, [&] {
-    out = b_.endpoint->engine().create_qp({.type = QpType::kUd, .pd = b_.pd, .send_cq = &b_.cq, .recv_cq = &b_.cq});
+    out = b_.endpoint->device().create_qp({.type = QpType::kUd, .pd = b_.pd, .send_cq = &b_.cq, .recv_cq = &b_.cq});
     EXPECT_EQ(out.activate(kQkey), ModifyResult::kOk);
     AddressVector address;
     address.dgid = group;
     address.sgid_index = 1;
-    to = b_.endpoint->engine().create_destination(b_.pd, address);
+    to = b_.endpoint->device().create_destination(b_.pd, address);
     EXPECT_TRUE(to);
     EXPECT_TRUE(to.resolved());
   });
@@ -184,7 +184,7 @@ TEST_F(LibraryCounters, OfTheTransportThePortAndConnections) {
   EXPECT_EQ(of("tx_mads"), 2u) << "REQ, RTU";
   EXPECT_GT(of("tx_packets"), 0u);
   EXPECT_LT(of("tx_packets"), UINT64_MAX);
-  EXPECT_GT(all.size(), owning(b_, [&] { return b_.endpoint->engine().counters(); }).size());
+  EXPECT_GT(all.size(), owning(b_, [&] { return b_.endpoint->device().counters(); }).size());
 }
 
 bool readable(int fd, int patience_ms) {
@@ -201,12 +201,12 @@ TEST(LibraryChannels, WakeAProgramThatSleeps) {
   QueuePair one, two;
   {
     const Endpoint::Ownership owner(*side.endpoint);
-    Engine& engine = side.endpoint->engine();
-    channel = engine.create_channel();
+    Device& device = side.endpoint->device();
+    channel = device.create_channel();
     ASSERT_TRUE(channel);
-    cq = engine.create_cq(8, &channel);
-    one = engine.create_qp({.pd = side.pd, .send_cq = &side.cq, .recv_cq = &side.cq});
-    two = engine.create_qp({.pd = side.pd, .send_cq = &side.cq, .recv_cq = &cq});
+    cq = device.create_cq(8, &channel);
+    one = device.create_qp({.pd = side.pd, .send_cq = &side.cq, .recv_cq = &side.cq});
+    two = device.create_qp({.pd = side.pd, .send_cq = &side.cq, .recv_cq = &cq});
     ASSERT_EQ(one.connect(two.address()), ModifyResult::kOk);
     ASSERT_EQ(two.connect(one.address()), ModifyResult::kOk);
     ASSERT_EQ(two.post(Receive{side.region.sge(0, 64), 3}), PostResult::kOk);
@@ -241,7 +241,7 @@ TEST(LibraryChannels, WakeAProgramThatSleeps) {
   one = {};
   cq = {};
   const CompletionChannel none;
-  EXPECT_FALSE(side.endpoint->engine().create_cq(8, &none));
+  EXPECT_FALSE(side.endpoint->device().create_cq(8, &none));
 }
 
 }  // namespace

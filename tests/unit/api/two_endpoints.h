@@ -27,11 +27,11 @@ struct Side {
     endpoint = Endpoint::open(options, nullptr, error);
     if (endpoint == nullptr) ADD_FAILURE() << error;
     const Endpoint::Ownership owner(*endpoint);
-    pd = endpoint->engine().allocate_pd();
-    cq = endpoint->engine().create_cq(64);
-    region = endpoint->engine().register_memory(pd, memory.data(), memory.size(),
+    pd = endpoint->device().allocate_pd();
+    cq = endpoint->device().create_cq(64);
+    region = endpoint->device().register_memory(pd, memory.data(), memory.size(),
                                                 kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic);
-    qp = endpoint->engine().create_qp({.pd = pd, .send_cq = &cq, .recv_cq = &cq});
+    qp = endpoint->device().create_qp({.pd = pd, .send_cq = &cq, .recv_cq = &cq});
   }
   ~Side() {
     const Endpoint::Ownership owner(*endpoint);

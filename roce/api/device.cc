@@ -1,6 +1,6 @@
-#include "uroce/engine.h"
+#include "uroce/device.h"
 
-#include "api/engine_core.h"
+#include "api/device_core.h"
 #include "api/options.h"
 #include "engine/address_table.h"
 #include "engine/neighbours.h"
@@ -15,7 +15,7 @@ constexpr uint32_t kFrameBytesMin = 256 + kMaxFrameOverhead;
 constexpr uint32_t kMaxQps = 1u << 17;
 constexpr uint32_t kMaxRegions = 1u << 16;
 
-bool check(const EngineOptions& options, std::string& error) {
+bool check(const DeviceOptions& options, std::string& error) {
   const auto complain = [&error](const char* what) { return error = what, false; };
   if (options.mac.is_zero() || options.mac.is_multicast())
     return complain("mac must be that of one host, and not zero");
@@ -35,10 +35,10 @@ bool possible(const QpCapabilities& cap) {
 
 }  // namespace
 
-Engine::Engine(std::unique_ptr<EngineCore> core) : core_(std::move(core)) {}
-Engine::~Engine() = default;
+Device::Device(std::unique_ptr<DeviceCore> core) : core_(std::move(core)) {}
+Device::~Device() = default;
 
-std::unique_ptr<Engine> Engine::create(const EngineOptions& options, Port& port, EventListener* listener,
+std::unique_ptr<Device> Device::create(const DeviceOptions& options, Port& port, EventListener* listener,
                                        std::string& error) {
   if (!check(options, error)) return nullptr;
   EngineConfig config;
@@ -50,7 +50,7 @@ std::unique_ptr<Engine> Engine::create(const EngineOptions& options, Port& port,
   config.max_regions = options.max_regions;
   config.traffic_class = options.traffic_class;
   config.loss_recovery = options.loss_recovery;
-  auto core = std::make_unique<EngineCore>(listener);
+  auto core = std::make_unique<DeviceCore>(listener);
   if (options.seed == 0) {
     core->random = std::make_unique<SystemRandom>();
   } else {
@@ -59,22 +59,22 @@ std::unique_ptr<Engine> Engine::create(const EngineOptions& options, Port& port,
   core->told = options.start;
   core->owned = std::make_unique<uroce::Engine>(config, port, *core->random, *core);
   core->engine = core->owned.get();
-  return std::unique_ptr<Engine>(new Engine(std::move(core)));
+  return std::unique_ptr<Device>(new Device(std::move(core)));
 }
 
-uint32_t Engine::turn(Instant now) { return core_->engine->turn(core_->told = now); }
-uint32_t Engine::transmit(Instant now) { return core_->engine->transmit(core_->told = now); }
-Instant Engine::next_timeout() const { return core_->engine->next_timeout(); }
-bool Engine::wants_transmit() const { return core_->engine->wants_transmit(); }
-std::span<const LocalAddress> Engine::gids() const { return core_->engine->addresses().gids(); }
-const MacAddress& Engine::mac() const { return core_->engine->addresses().mac(); }
-uint32_t Engine::active_mtu_bytes() const { return core_->engine->qps().active_mtu_bytes(); }
+uint32_t Device::turn(Instant now) { return core_->engine->turn(core_->told = now); }
+uint32_t Device::transmit(Instant now) { return core_->engine->transmit(core_->told = now); }
+Instant Device::next_timeout() const { return core_->engine->next_timeout(); }
+bool Device::wants_transmit() const { return core_->engine->wants_transmit(); }
+std::span<const LocalAddress> Device::gids() const { return core_->engine->addresses().gids(); }
+const MacAddress& Device::mac() const { return core_->engine->addresses().mac(); }
+uint32_t Device::active_mtu_bytes() const { return core_->engine->qps().active_mtu_bytes(); }
 
-bool Engine::set_static_neighbour(const IpAddress& ip, const MacAddress& mac) {
+bool Device::set_static_neighbour(const IpAddress& ip, const MacAddress& mac) {
   return core_->engine->neighbours().set_static(ip, 0, mac);
 }
 
-PdId Engine::allocate_pd() {
+PdId Device::allocate_pd() {
   const PdId pd = core_->engine->objects().allocate_pd();
   if (pd == 0) return 0;
   if (core_->pds.size() <= pd) core_->pds.resize(pd + 1);
@@ -82,13 +82,13 @@ PdId Engine::allocate_pd() {
   return pd;
 }
 
-bool Engine::deallocate_pd(PdId pd) {
+bool Device::deallocate_pd(PdId pd) {
   if (!core_->has(pd) || !core_->engine->objects().deallocate_pd(pd)) return false;
   core_->pds[pd] = false;
   return true;
 }
 
-CompletionQueue Engine::create_cq(uint32_t capacity, const CompletionChannel* channel) {
+CompletionQueue Device::create_cq(uint32_t capacity, const CompletionChannel* channel) {
   CompletionQueue queue;
   if (capacity == 0 || capacity > kMaxCqEntries) return queue;
   if (channel != nullptr && !*channel) return queue;
@@ -97,14 +97,14 @@ CompletionQueue Engine::create_cq(uint32_t capacity, const CompletionChannel* ch
   return queue;
 }
 
-SharedReceiveQueue Engine::create_srq(PdId pd, uint32_t max_wr, uint32_t max_sge) {
+SharedReceiveQueue Device::create_srq(PdId pd, uint32_t max_wr, uint32_t max_sge) {
   SharedReceiveQueue queue;
   if (!core_->has(pd) || max_wr == 0 || max_wr > kMaxQueueEntries || max_sge > kMaxSges) return queue;
   queue.queue_ = {held(core_->engine->objects().create_srq(pd, max_wr, max_sge, nullptr)), {core_.get()}};
   return queue;
 }
 
-MemoryRegion Engine::register_memory(PdId pd, void* memory, uint64_t bytes, uint32_t access) {
+MemoryRegion Device::register_memory(PdId pd, void* memory, uint64_t bytes, uint32_t access) {
   MemoryRegion region;
   if (!core_->has(pd) || (access & kFlushPersistent) != 0) return region;  // no memory persists
   const auto address = reinterpret_cast<uint64_t>(memory);
@@ -116,7 +116,7 @@ MemoryRegion Engine::register_memory(PdId pd, void* memory, uint64_t bytes, uint
   return region;
 }
 
-QueuePair Engine::create_qp(const QueuePairOptions& options) {
+QueuePair Device::create_qp(const QueuePairOptions& options) {
   QueuePair pair;
   const bool offered = options.type == QpType::kRc || options.type == QpType::kUc || options.type == QpType::kUd;
   if (!offered || !possible(options.cap) || !core_->has(options.pd)) return pair;
@@ -138,14 +138,14 @@ QueuePair Engine::create_qp(const QueuePairOptions& options) {
   return pair;
 }
 
-Destination Engine::create_destination(PdId pd, const AddressVector& address) {
+Destination Device::create_destination(PdId pd, const AddressVector& address) {
   Destination destination;
   if (!core_->has(pd)) return destination;
   destination.handle_ = {core_->engine->create_ah(pd, address, core_->now()).release(), {core_.get()}};
   return destination;
 }
 
-std::vector<std::pair<std::string, uint64_t>> Engine::counters() const {
+std::vector<std::pair<std::string, uint64_t>> Device::counters() const {
   std::vector<std::pair<std::string, uint64_t>> all;
   for_each_counter(core_->engine->counters(),
                    [&all](const char* name, uint64_t value) { all.emplace_back(name, value); });

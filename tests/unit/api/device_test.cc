@@ -1,4 +1,4 @@
-// The library's engine, as a program uses it: what it makes, what it refuses, what it tells.
+// The library's device, as a program uses it: what it makes, what it refuses, what it tells.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -30,8 +30,8 @@ struct Heard final : EventListener {
   int srq_limits = 0;
 };
 
-EngineOptions options_of(uint8_t number) {
-  EngineOptions options;
+DeviceOptions options_of(uint8_t number) {
+  DeviceOptions options;
   options.mac = MacAddress{{2, 0, 0, 0, 0, number}};
   options.addresses = {{IpAddress::v4(0xC0000200u + number), 24, 0}};
   options.seed = number;
@@ -41,11 +41,11 @@ EngineOptions options_of(uint8_t number) {
 struct Host {
   explicit Host(uint8_t number, uint32_t completions = 64) {
     std::string error;
-    engine = Engine::create(options_of(number), port, &heard, error);
-    if (engine == nullptr) ADD_FAILURE() << error;
-    pd = engine->allocate_pd();
-    cq = engine->create_cq(completions);
-    region = engine->register_memory(pd, memory.data(), kBytes, kLocalWrite | kRemoteWrite | kRemoteRead);
+    device = Device::create(options_of(number), port, &heard, error);
+    if (device == nullptr) ADD_FAILURE() << error;
+    pd = device->allocate_pd();
+    cq = device->create_cq(completions);
+    region = device->register_memory(pd, memory.data(), kBytes, kLocalWrite | kRemoteWrite | kRemoteRead);
   }
   QueuePair make(QpType type, const SharedReceiveQueue* srq = nullptr) {
     QueuePairOptions options;
@@ -54,7 +54,7 @@ struct Host {
     options.send_cq = options.recv_cq = &cq;
     options.srq = srq;
     options.cap.max_send_wr = options.cap.max_recv_wr = 16;
-    return engine->create_qp(options);
+    return device->create_qp(options);
   }
   std::vector<Completion> poll() {
     std::vector<Completion> completions(64);
@@ -65,18 +65,18 @@ struct Host {
   Heard heard;
   MemoryPort port;
   std::vector<uint8_t> memory = std::vector<uint8_t>(kBytes);
-  std::unique_ptr<Engine> engine;
+  std::unique_ptr<Device> device;
   PdId pd = 0;
   CompletionQueue cq;
   MemoryRegion region;
 };
 
-class LibraryEngine : public testing::Test {
+class LibraryDevice : public testing::Test {
  protected:
   void pass_time(int rounds = 200) {
     for (int i = 0; i < rounds; i++, now_ = now_ + microseconds(20)) {
-      a_.engine->turn(now_);
-      b_.engine->turn(now_);
+      a_.device->turn(now_);
+      b_.device->turn(now_);
       while (const auto frame = a_.port.take()) b_.port.deliver(*frame);
       while (const auto frame = b_.port.take()) a_.port.deliver(*frame);
     }
@@ -110,7 +110,7 @@ class LibraryEngine : public testing::Test {
   Host b_{2};
 };
 
-TEST_F(LibraryEngine, WritesIntoThePeersMemory) {
+TEST_F(LibraryDevice, WritesIntoThePeersMemory) {
   QueuePair a = a_.make(QpType::kRc);
   QueuePair b = b_.make(QpType::kRc);
   connect(a, b);
@@ -127,7 +127,7 @@ TEST_F(LibraryEngine, WritesIntoThePeersMemory) {
   EXPECT_EQ(a.send_slots_free(), 16u);
 }
 
-TEST_F(LibraryEngine, ARefusedRequestIsExplainedOnBothSides) {
+TEST_F(LibraryDevice, ARefusedRequestIsExplainedOnBothSides) {
   QueuePair a = a_.make(QpType::kRc);
   QueuePair b = b_.make(QpType::kRc);
   connect(a, b);
@@ -143,7 +143,7 @@ TEST_F(LibraryEngine, ARefusedRequestIsExplainedOnBothSides) {
   EXPECT_EQ(a.state(), QpState::kErr);
 }
 
-TEST_F(LibraryEngine, DatagramsGoWhereTheDestinationSays) {
+TEST_F(LibraryDevice, DatagramsGoWhereTheDestinationSays) {
   QueuePair a = a_.make(QpType::kUd);
   QueuePair b = b_.make(QpType::kUd);
   ASSERT_EQ(a.activate(kQkey), ModifyResult::kOk);
@@ -153,7 +153,7 @@ TEST_F(LibraryEngine, DatagramsGoWhereTheDestinationSays) {
   AddressVector address;
   address.dgid = b.address().gid;
   address.sgid_index = 1;
-  const Destination destination = a_.engine->create_destination(a_.pd, address);
+  const Destination destination = a_.device->create_destination(a_.pd, address);
   ASSERT_TRUE(destination);
   EXPECT_FALSE(destination.resolved());
   pass_time();
@@ -173,15 +173,15 @@ TEST_F(LibraryEngine, DatagramsGoWhereTheDestinationSays) {
   EXPECT_EQ(completions[0].src_qp, a.qp_num());
 }
 
-TEST_F(LibraryEngine, ADestinationNeedsASourceAddress) {
+TEST_F(LibraryDevice, ADestinationNeedsASourceAddress) {
   AddressVector address;
   address.dgid = IpAddress::v4(0xC0000202);
   address.sgid_index = 9;
-  EXPECT_FALSE(a_.engine->create_destination(a_.pd, address));
+  EXPECT_FALSE(a_.device->create_destination(a_.pd, address));
 }
 
-TEST_F(LibraryEngine, ASharedReceiveQueueTellsOfItsLimit) {
-  SharedReceiveQueue srq = b_.engine->create_srq(b_.pd, 8, 1);
+TEST_F(LibraryDevice, ASharedReceiveQueueTellsOfItsLimit) {
+  SharedReceiveQueue srq = b_.device->create_srq(b_.pd, 8, 1);
   ASSERT_TRUE(srq);
   QueuePair a = a_.make(QpType::kRc);
   QueuePair b = b_.make(QpType::kRc, &srq);
@@ -199,7 +199,7 @@ TEST_F(LibraryEngine, ASharedReceiveQueueTellsOfItsLimit) {
   ASSERT_EQ(b_.poll().size(), 1u);
 }
 
-TEST_F(LibraryEngine, AQueueThatOverrunsSaysSo) {
+TEST_F(LibraryDevice, AQueueThatOverrunsSaysSo) {
   Host small(3, 1);
   QueuePair a = small.make(QpType::kRc);
   QueuePairAddress nobody;
@@ -214,7 +214,7 @@ TEST_F(LibraryEngine, AQueueThatOverrunsSaysSo) {
   EXPECT_EQ(small.heard.cq_errors, 1);
 }
 
-TEST_F(LibraryEngine, ReceivesArePostedBeforeThePeerMaySend) {
+TEST_F(LibraryDevice, ReceivesArePostedBeforeThePeerMaySend) {
   QueuePair b = b_.make(QpType::kRc);
   const Sge sge = b_.region.sge(0, 8);
   const RecvWr receive{.wr_id = 1, .sges = &sge, .num_sge = 1};
@@ -225,11 +225,11 @@ TEST_F(LibraryEngine, ReceivesArePostedBeforeThePeerMaySend) {
   QueuePair a = a_.make(QpType::kRc);
   ASSERT_EQ(b.connect(a.address()), ModifyResult::kOk);
   EXPECT_EQ(b.state(), QpState::kRts);
-  EXPECT_EQ(b.attributes().path_mtu_bytes, b_.engine->active_mtu_bytes());
+  EXPECT_EQ(b.attributes().path_mtu_bytes, b_.device->active_mtu_bytes());
   EXPECT_EQ(b.attributes().dest_qpn, a.qp_num());
 }
 
-TEST_F(LibraryEngine, AConnectionThatCannotBeIsRefused) {
+TEST_F(LibraryDevice, AConnectionThatCannotBeIsRefused) {
   QueuePair a = a_.make(QpType::kRc);
   QueuePairAddress v6;
   v6.gid = *parse_ip("2001:db8::1");  // the source address is IPv4
@@ -241,29 +241,29 @@ TEST_F(LibraryEngine, AConnectionThatCannotBeIsRefused) {
   EXPECT_EQ(a.connect(b.address()), ModifyResult::kBadTransition) << "it is connected already";
 }
 
-TEST_F(LibraryEngine, ObjectsMoveAndGo) {
+TEST_F(LibraryDevice, ObjectsMoveAndGo) {
   MemoryRegion moved = std::move(a_.region);
   EXPECT_TRUE(moved);
   EXPECT_FALSE(a_.region);  // NOLINT(bugprone-use-after-move): that is what is asked
   const uint32_t key = moved.rkey();
-  moved = a_.engine->register_memory(a_.pd, a_.memory.data(), 16, kLocalWrite);
+  moved = a_.device->register_memory(a_.pd, a_.memory.data(), 16, kLocalWrite);
   EXPECT_NE(moved.rkey(), key);
   EXPECT_EQ(moved.length(), 16u);
-  EXPECT_FALSE(a_.engine->deallocate_pd(a_.pd)) << "a region is in it";
+  EXPECT_FALSE(a_.device->deallocate_pd(a_.pd)) << "a region is in it";
   moved = {};
-  EXPECT_TRUE(a_.engine->deallocate_pd(a_.pd));
+  EXPECT_TRUE(a_.device->deallocate_pd(a_.pd));
 }
 
-TEST_F(LibraryEngine, BetweenTurnsItIsTheTimeOfTheLastOne) {
-  EngineOptions options = options_of(3);
+TEST_F(LibraryDevice, BetweenTurnsItIsTheTimeOfTheLastOne) {
+  DeviceOptions options = options_of(3);
   options.start = Instant{} + milliseconds(5000);
   MemoryPort port;
   std::string error;
-  const auto engine = Engine::create(options, port, nullptr, error);
-  ASSERT_TRUE(engine) << error;
-  CompletionQueue cq = engine->create_cq(4);
-  QueuePair qp = engine->create_qp({.pd = engine->allocate_pd(), .send_cq = &cq, .recv_cq = &cq});
-  ASSERT_EQ(qp.connect({a_.engine->gids()[1].ip, 7, {}}), ModifyResult::kOk);
+  const auto device = Device::create(options, port, nullptr, error);
+  ASSERT_TRUE(device) << error;
+  CompletionQueue cq = device->create_cq(4);
+  QueuePair qp = device->create_qp({.pd = device->allocate_pd(), .send_cq = &cq, .recv_cq = &cq});
+  ASSERT_EQ(qp.connect({a_.device->gids()[1].ip, 7, {}}), ModifyResult::kOk);
   QpAttributes attributes;
   attributes.state = QpState::kErr;
   ASSERT_EQ(qp.modify(attributes, kAttrState), ModifyResult::kOk);
@@ -274,80 +274,80 @@ TEST_F(LibraryEngine, BetweenTurnsItIsTheTimeOfTheLastOne) {
     return Instant{completion.timestamp_ns};
   };
   EXPECT_EQ(time_of_flushed_post(), options.start);
-  engine->turn(options.start + milliseconds(1));
+  device->turn(options.start + milliseconds(1));
   EXPECT_EQ(time_of_flushed_post(), options.start + milliseconds(1));
-  engine->transmit(options.start + milliseconds(2));
+  device->transmit(options.start + milliseconds(2));
   EXPECT_EQ(time_of_flushed_post(), options.start + milliseconds(2));
 }
 
-TEST_F(LibraryEngine, NoQueuePairWithoutCompletionQueues) {
+TEST_F(LibraryDevice, NoQueuePairWithoutCompletionQueues) {
   QueuePairOptions options;
   options.pd = a_.pd;
-  EXPECT_FALSE(a_.engine->create_qp(options));
+  EXPECT_FALSE(a_.device->create_qp(options));
   const CompletionQueue none;
   options.send_cq = options.recv_cq = &none;
-  EXPECT_FALSE(a_.engine->create_qp(options));
+  EXPECT_FALSE(a_.device->create_qp(options));
 }
 
-TEST_F(LibraryEngine, QueuesHaveALargestSize) {
-  EXPECT_TRUE(a_.engine->create_cq(kMaxCqEntries));
-  EXPECT_FALSE(a_.engine->create_cq(kMaxCqEntries + 1));
-  EXPECT_FALSE(a_.engine->create_cq(0));
-  EXPECT_TRUE(a_.engine->create_srq(a_.pd, kMaxQueueEntries, kMaxSges));
-  EXPECT_FALSE(a_.engine->create_srq(a_.pd, kMaxQueueEntries + 1, 1));
-  EXPECT_FALSE(a_.engine->create_srq(a_.pd, 1, kMaxSges + 1));
-  EXPECT_FALSE(a_.engine->create_srq(a_.pd, 0, 1));
+TEST_F(LibraryDevice, QueuesHaveALargestSize) {
+  EXPECT_TRUE(a_.device->create_cq(kMaxCqEntries));
+  EXPECT_FALSE(a_.device->create_cq(kMaxCqEntries + 1));
+  EXPECT_FALSE(a_.device->create_cq(0));
+  EXPECT_TRUE(a_.device->create_srq(a_.pd, kMaxQueueEntries, kMaxSges));
+  EXPECT_FALSE(a_.device->create_srq(a_.pd, kMaxQueueEntries + 1, 1));
+  EXPECT_FALSE(a_.device->create_srq(a_.pd, 1, kMaxSges + 1));
+  EXPECT_FALSE(a_.device->create_srq(a_.pd, 0, 1));
   QueuePairOptions options;
   options.pd = a_.pd;
   options.send_cq = options.recv_cq = &a_.cq;
   options.cap = {kMaxQueueEntries, kMaxQueueEntries, kMaxSges, kMaxSges, kMaxInlineBytes};
-  EXPECT_TRUE(a_.engine->create_qp(options));
+  EXPECT_TRUE(a_.device->create_qp(options));
   for (uint32_t QpCapabilities::*const member :
        {&QpCapabilities::max_send_wr, &QpCapabilities::max_recv_wr, &QpCapabilities::max_send_sge,
         &QpCapabilities::max_recv_sge, &QpCapabilities::max_inline_data}) {
     QueuePairOptions larger = options;
     larger.cap.*member += 1;
-    EXPECT_FALSE(a_.engine->create_qp(larger));
+    EXPECT_FALSE(a_.device->create_qp(larger));
   }
 }
 
-TEST_F(LibraryEngine, NothingIsMadeInADomainThatIsNotThere) {
+TEST_F(LibraryDevice, NothingIsMadeInADomainThatIsNotThere) {
   for (const PdId pd : {PdId{0}, a_.pd + 1, PdId{70'000}}) {
-    EXPECT_FALSE(a_.engine->register_memory(pd, a_.memory.data(), 8, kLocalWrite)) << pd;
-    EXPECT_FALSE(a_.engine->create_srq(pd, 8, 1)) << pd;
-    EXPECT_FALSE(a_.engine->create_destination(pd, {})) << pd;
-    EXPECT_FALSE(a_.engine->deallocate_pd(pd)) << pd;
+    EXPECT_FALSE(a_.device->register_memory(pd, a_.memory.data(), 8, kLocalWrite)) << pd;
+    EXPECT_FALSE(a_.device->create_srq(pd, 8, 1)) << pd;
+    EXPECT_FALSE(a_.device->create_destination(pd, {})) << pd;
+    EXPECT_FALSE(a_.device->deallocate_pd(pd)) << pd;
     QueuePairOptions options;
     options.pd = pd;
     options.send_cq = options.recv_cq = &a_.cq;
-    EXPECT_FALSE(a_.engine->create_qp(options)) << pd;
+    EXPECT_FALSE(a_.device->create_qp(options)) << pd;
   }
 }
 
 /// The library has no XRC domains.
-TEST_F(LibraryEngine, QueuePairsOfXrcAreRefused) {
+TEST_F(LibraryDevice, QueuePairsOfXrcAreRefused) {
   for (const QpType type : {QpType::kXrcSend, QpType::kXrcRecv}) {
     QueuePairOptions options{.type = type, .pd = a_.pd, .send_cq = &a_.cq, .recv_cq = &a_.cq};
-    EXPECT_FALSE(a_.engine->create_qp(options));
+    EXPECT_FALSE(a_.device->create_qp(options));
   }
 }
 
-TEST_F(LibraryEngine, QueuesOfAnotherEngineAreNotTaken) {
+TEST_F(LibraryDevice, QueuesOfAnotherEngineAreNotTaken) {
   QueuePairOptions options;
   options.pd = a_.pd;
   options.send_cq = &a_.cq;
   options.recv_cq = &b_.cq;
-  EXPECT_FALSE(a_.engine->create_qp(options));
+  EXPECT_FALSE(a_.device->create_qp(options));
   options.recv_cq = &a_.cq;
-  const SharedReceiveQueue foreign = b_.engine->create_srq(b_.pd, 8, 1);
+  const SharedReceiveQueue foreign = b_.device->create_srq(b_.pd, 8, 1);
   options.srq = &foreign;
-  EXPECT_FALSE(a_.engine->create_qp(options));
+  EXPECT_FALSE(a_.device->create_qp(options));
   const SharedReceiveQueue none;
   options.srq = &none;
-  EXPECT_FALSE(a_.engine->create_qp(options)) << "it would have a receive queue that nobody asked for";
+  EXPECT_FALSE(a_.device->create_qp(options)) << "it would have a receive queue that nobody asked for";
 }
 
-TEST_F(LibraryEngine, TheConnectionSaysWhatThePeerMayDo) {
+TEST_F(LibraryDevice, TheConnectionSaysWhatThePeerMayDo) {
   QueuePair a = a_.make(QpType::kRc);
   QueuePair b = b_.make(QpType::kRc);
   ASSERT_EQ(b.initialize(kRemoteWrite | kRemoteRead), ModifyResult::kOk);
@@ -360,7 +360,7 @@ TEST_F(LibraryEngine, TheConnectionSaysWhatThePeerMayDo) {
   EXPECT_EQ(b_.heard.refused, (std::vector{std::pair{b.qp_num(), Cause::kRequestNotEnabled}}));
 }
 
-TEST_F(LibraryEngine, NumbersRepeatWithTheSeed) {
+TEST_F(LibraryDevice, NumbersRepeatWithTheSeed) {
   Host again(1);
   Host other(4);
   const QueuePair first = a_.make(QpType::kRc);
@@ -371,17 +371,17 @@ TEST_F(LibraryEngine, NumbersRepeatWithTheSeed) {
   EXPECT_NE(first.qp_num(), third.qp_num());
 }
 
-TEST_F(LibraryEngine, CountersHaveNames) {
+TEST_F(LibraryDevice, CountersHaveNames) {
   QueuePair a = a_.make(QpType::kRc);
   QueuePair b = b_.make(QpType::kRc);
   connect(a, b);
   uint64_t asked = 0;
-  for (const auto& [name, value] : a_.engine->counters()) asked += name == "arp_tx" ? value : 0;
+  for (const auto& [name, value] : a_.device->counters()) asked += name == "arp_tx" ? value : 0;
   EXPECT_GE(asked, 1u);
 }
 
-TEST_F(LibraryEngine, AStaticNeighbourIsNotAskedFor) {
-  ASSERT_TRUE(a_.engine->set_static_neighbour(b_.engine->gids()[1].ip, b_.engine->mac()));
+TEST_F(LibraryDevice, AStaticNeighbourIsNotAskedFor) {
+  ASSERT_TRUE(a_.device->set_static_neighbour(b_.device->gids()[1].ip, b_.device->mac()));
   QueuePair a = a_.make(QpType::kRc);
   QueuePair b = b_.make(QpType::kRc);
   ASSERT_EQ(a.connect(b.address()), ModifyResult::kOk);
@@ -390,31 +390,31 @@ TEST_F(LibraryEngine, AStaticNeighbourIsNotAskedFor) {
 
 struct BadOption {
   const char* name;
-  void (*spoil)(EngineOptions& options);
+  void (*spoil)(DeviceOptions& options);
   const char* complaint;
 };
 
-class BadEngineOptions : public testing::TestWithParam<BadOption> {};
+class BadDeviceOptions : public testing::TestWithParam<BadOption> {};
 INSTANTIATE_TEST_SUITE_P(
-    Each, BadEngineOptions,
-    testing::Values(BadOption{"NoMac", [](EngineOptions& o) { o.mac = {}; }, "mac"},
-                    BadOption{"GroupMac", [](EngineOptions& o) { o.mac = kBroadcastMac; }, "mac"},
-                    BadOption{"SmallFrames", [](EngineOptions& o) { o.max_frame_bytes = 300; }, "must be 369 or more"},
-                    BadOption{"NoQps", [](EngineOptions& o) { o.max_qps = 0; }, "max_qps"},
-                    BadOption{"NoRegions", [](EngineOptions& o) { o.max_regions = 0; }, "max_regions"},
-                    BadOption{"ManyAddresses", [](EngineOptions& o) { o.addresses.resize(256); }, "addresses"},
-                    BadOption{"Prefix", [](EngineOptions& o) { o.addresses[0].prefix_bits = 120; }, "192.0.2.1"},
-                    BadOption{"Vlan", [](EngineOptions& o) { o.addresses[0].vlan_id = 4095; }, "VLAN"},
-                    BadOption{"Algorithm", [](EngineOptions& o) { o.congestion = "cubic"; }, "cubic"},
-                    BadOption{"Parameter", [](EngineOptions& o) { o.congestion_parameters = {"speed=9"}; }, "speed"}),
+    Each, BadDeviceOptions,
+    testing::Values(BadOption{"NoMac", [](DeviceOptions& o) { o.mac = {}; }, "mac"},
+                    BadOption{"GroupMac", [](DeviceOptions& o) { o.mac = kBroadcastMac; }, "mac"},
+                    BadOption{"SmallFrames", [](DeviceOptions& o) { o.max_frame_bytes = 300; }, "must be 369 or more"},
+                    BadOption{"NoQps", [](DeviceOptions& o) { o.max_qps = 0; }, "max_qps"},
+                    BadOption{"NoRegions", [](DeviceOptions& o) { o.max_regions = 0; }, "max_regions"},
+                    BadOption{"ManyAddresses", [](DeviceOptions& o) { o.addresses.resize(256); }, "addresses"},
+                    BadOption{"Prefix", [](DeviceOptions& o) { o.addresses[0].prefix_bits = 120; }, "192.0.2.1"},
+                    BadOption{"Vlan", [](DeviceOptions& o) { o.addresses[0].vlan_id = 4095; }, "VLAN"},
+                    BadOption{"Algorithm", [](DeviceOptions& o) { o.congestion = "cubic"; }, "cubic"},
+                    BadOption{"Parameter", [](DeviceOptions& o) { o.congestion_parameters = {"speed=9"}; }, "speed"}),
     [](const auto& each) { return std::string(each.param.name); });
 
-TEST_P(BadEngineOptions, AreRefusedInOneLine) {
-  EngineOptions options = options_of(1);
+TEST_P(BadDeviceOptions, AreRefusedInOneLine) {
+  DeviceOptions options = options_of(1);
   GetParam().spoil(options);
   MemoryPort port;
   std::string error;
-  EXPECT_EQ(Engine::create(options, port, nullptr, error), nullptr);
+  EXPECT_EQ(Device::create(options, port, nullptr, error), nullptr);
   EXPECT_NE(error.find(GetParam().complaint), std::string::npos) << error;
   EXPECT_EQ(error.find('\n'), std::string::npos);
 }

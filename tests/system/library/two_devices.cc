@@ -1,4 +1,4 @@
-// Two engines in one process, and a program that carries the packets between them by hand: no port, no DPDK, no clock.
+// Two devices in one process, and a program that carries the packets between them by hand: no port, no DPDK, no clock.
 //
 // One side WRITEs into the other's memory, READs it back and sends a message. Every seventh packet is lost on the way;
 // what the program reads at the end is whole all the same.
@@ -22,29 +22,29 @@ constexpr uint32_t kWireTimeUs = 5;
 
 void require(bool good, const char* what) {
   if (good) return;
-  std::fprintf(stderr, "two_engines: %s\n", what);
+  std::fprintf(stderr, "two_devices: %s\n", what);
   std::exit(1);
 }
 
 struct Side {
   explicit Side(uint8_t number) : memory(kBytes) {
-    EngineOptions options;
+    DeviceOptions options;
     options.mac = MacAddress{{2, 0, 0, 0, 0, number}};
     options.addresses = {*parse_local_address("192.0.2." + std::to_string(number) + "/24")};
     options.seed = number;
     std::string error;
-    engine = Engine::create(options, port, nullptr, error);
-    require(engine != nullptr, error.c_str());
-    pd = engine->allocate_pd();
-    cq = engine->create_cq(64);
-    region = engine->register_memory(pd, memory.data(), memory.size(), kLocalWrite | kRemoteWrite | kRemoteRead);
-    qp = engine->create_qp({.pd = pd, .send_cq = &cq, .recv_cq = &cq});
-    require(cq && region && qp, "the engine has no room");
+    device = Device::create(options, port, nullptr, error);
+    require(device != nullptr, error.c_str());
+    pd = device->allocate_pd();
+    cq = device->create_cq(64);
+    region = device->register_memory(pd, memory.data(), memory.size(), kLocalWrite | kRemoteWrite | kRemoteRead);
+    qp = device->create_qp({.pd = pd, .send_cq = &cq, .recv_cq = &cq});
+    require(cq && region && qp, "the device has no room");
   }
 
   MemoryPort port;
   std::vector<uint8_t> memory;
-  std::unique_ptr<Engine> engine;
+  std::unique_ptr<Device> device;
   PdId pd = 0;
   CompletionQueue cq;
   MemoryRegion region;
@@ -70,8 +70,8 @@ class World {
         require(completion.status == WcStatus::kSuccess, cause_text(completion.cause));
         return completion;
       }
-      near_.engine->turn(now_);
-      far_.engine->turn(now_);
+      near_.device->turn(now_);
+      far_.device->turn(now_);
       carry(near_.port, far_.port);
       carry(far_.port, near_.port);
       now_ = now_ + microseconds(kWireTimeUs);
@@ -149,6 +149,6 @@ int main() {
   require(near == sent, "the READ brought other bytes");
   send_message(world);
   require(world.lost() > 0, "nothing was lost");
-  std::printf("two_engines: %u bytes written, read and compared, %u packets lost on the way\n", kBytes, world.lost());
+  std::printf("two_devices: %u bytes written, read and compared, %u packets lost on the way\n", kBytes, world.lost());
   return 0;
 }

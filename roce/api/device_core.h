@@ -1,4 +1,4 @@
-// The implementation of the library's Engine and all that it makes: the engine itself, and the listener of its events.
+// The implementation of the library's Device and all that it makes: the engine, and the listener of its events.
 #pragma once
 
 #include <memory>
@@ -16,8 +16,8 @@ class Endpoint;
 
 namespace uroce::rdma {
 
-struct EngineCore final : Observer {
-  explicit EngineCore(EventListener* who) : listener(who) {}
+struct DeviceCore final : Observer {
+  explicit DeviceCore(EventListener* who) : listener(who) {}
 
   void on_cq_event(uroce::CompletionQueue& cq) override;
   void on_qp_event(Qp& qp, AsyncEvent event) override;
@@ -29,11 +29,11 @@ struct EngineCore final : Observer {
 
   EventListener* listener;  // may be null
   std::unique_ptr<RandomSource> random;
-  std::unique_ptr<uroce::Engine> owned;  // nullptr: the engine belongs to an endpoint
+  std::unique_ptr<uroce::Engine> owned;  // nullptr: it belongs to an endpoint
   uroce::Engine* engine = nullptr;
   ConnectionsCore* connections = nullptr;  // of the endpoint, once there are any
   uroce::Endpoint* endpoint = nullptr;     // the endpoint that the engine belongs to, or nullptr
-  Instant told{0};                         // the time of the last turn, for engines without a clock
+  Instant told{0};                         // the time of the last turn, for devices without a clock
   /// The current time: an endpoint has a clock; without one it is the time of the last turn.
   Instant now() const;
 

@@ -1,12 +1,12 @@
-// One RoCEv2 endpoint without a port of its own: frames come from a `Port`, and the caller passes the time.
+// An RDMA device over a port of the caller's: frames come from a `Port`, and the caller passes the time.
 //
-// An engine has no thread, reads no clock and does no I/O, but that it signals completion channels. The thread that
-// drives it calls `turn` again and again: in every turn the engine takes what the port has received, looks at its
+// A device has no thread, reads no clock and does no I/O, but that it signals completion channels. The thread that
+// drives it calls `turn` again and again: in every turn the device takes what the port has received, looks at its
 // timers and sends. Calls between two turns happen at the time of the first of them. (An endpoint has a
-// clock, and `Endpoint::drive` in place of `turn`: endpoint.h.) Only one thread at a time may call an engine or
+// clock, and `Endpoint::drive` in place of `turn`: endpoint.h.) Only one thread at a time may call a device or
 // anything that it made; the program sees to that (an endpoint has a lock for it, endpoint.h).
 //
-// Everything that an engine made must be destroyed before the engine. All tables are sized by `EngineOptions`; making
+// Everything that a device made must be destroyed before the device. All tables are sized by `DeviceOptions`; making
 // objects allocates memory, sending and receiving does not.
 #pragma once
 
@@ -35,7 +35,7 @@ namespace uroce::rdma {
 
 class Endpoint;
 
-struct EngineOptions {
+struct DeviceOptions {
   MacAddress mac{};                       // must not be zero
   std::vector<LocalAddress> addresses{};  // GIDs 1.. in this order; GID 0 is the link-local address of `mac`
   uint32_t max_frame_bytes = 4096 + 128;  // largest frame of the port; limits the path MTU
@@ -48,20 +48,20 @@ struct EngineOptions {
   /// With 0, queue pair numbers, keys and sequence numbers cannot be guessed. Any other seed makes them repeat, for
   /// tests.
   uint64_t seed = 0;
-  Instant start{0};  // the time when the engine is made; `turn` and `transmit` are told no earlier one
+  Instant start{0};  // the time when the device is made; `turn` and `transmit` are told no earlier one
 };
 
-class UROCE_API Engine {
+class UROCE_API Device {
  public:
   /// Returns nullptr, with one line in `error`, when an option makes no sense. `port` and `listener` (which may be
-  /// null) must outlive the engine; `port` must lend room for frames of `max_frame_bytes`.
-  static std::unique_ptr<Engine> create(const EngineOptions& options, Port& port, EventListener* listener,
+  /// null) must outlive the device; `port` must lend room for frames of `max_frame_bytes`.
+  static std::unique_ptr<Device> create(const DeviceOptions& options, Port& port, EventListener* listener,
                                         std::string& error);
-  ~Engine();
-  Engine(const Engine&) = delete;
-  Engine& operator=(const Engine&) = delete;
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
 
-  /// Receives a burst, looks at timers, sends. Returns the number of frames received and sent; 0 means that the engine
+  /// Receives a burst, looks at timers, sends. Returns the number of frames received and sent; 0 means that the device
   /// was idle.
   uint32_t turn(Instant now);
   /// Only sends. For a program that has just posted something and does not want to wait for the next turn.
@@ -98,9 +98,9 @@ class UROCE_API Engine {
 
  private:
   friend class Endpoint;
-  explicit Engine(std::unique_ptr<EngineCore> core);
+  explicit Device(std::unique_ptr<DeviceCore> core);
 
-  std::unique_ptr<EngineCore> core_;
+  std::unique_ptr<DeviceCore> core_;
 };
 
 }  // namespace uroce::rdma
