@@ -66,7 +66,7 @@ int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, uint32_t flags, ibv_sge* 
   {
     EngineLock lock(endpoint());
     for (const ibv_sge& sge : std::span(sges, count)) {
-      const int error = find_range(lock->memory(), from(pd).id, sge, writes, ranges);
+      const int error = find_range(lock->memory(), ours(pd).id, sge, writes, ranges);
       if (error != 0) return with_errno(error);
     }
   }

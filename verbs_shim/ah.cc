@@ -148,7 +148,7 @@ UROCE_VERBS_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) try {
     return nullptr;
   }
   auto ah = std::make_unique<Ah>();
-  LentHandle handle = resolved_handle(from(pd).id, *attr);
+  LentHandle handle = resolved_handle(ours(pd).id, *attr);
   if (handle == nullptr) return nullptr;
   ah->context = pd->context;
   ah->pd = pd;
@@ -163,7 +163,7 @@ UROCE_VERBS_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) try {
 
 UROCE_VERBS_EXPORT int ibv_destroy_ah(ibv_ah* base) {
   if (!is_found(*base)) return with_errno(ENOENT);
-  Ah& ah = from(base);
+  Ah& ah = ours(base);
   {
     EngineLock lock(endpoint());
     retire(lock.engine(), std::move(ah.address));

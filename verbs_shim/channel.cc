@@ -78,7 +78,7 @@ UROCE_VERBS_EXPORT ibv_comp_channel* ibv_create_comp_channel(ibv_context* contex
 
 UROCE_VERBS_EXPORT int ibv_destroy_comp_channel(ibv_comp_channel* base) {
   if (is_the_parents(base->context)) return 0;
-  Channel& channel = from(base);
+  Channel& channel = ours(base);
   {
     const std::lock_guard guard(channel.mutex);
     if (base->refcnt != 0) return with_errno(EBUSY);
@@ -117,7 +117,7 @@ Cq* wait_for_event(Channel& channel) {
       event = drive_until_event(channel, kSpin);
     } while (event == nullptr && Runtime::get().config().progress == Progress::kInline);
     if (event != nullptr) return event;
-    endpoint().kick();
+    endpoint().wake_thread();
   }
   pthread_testcancel();
   for (bool woken = false;; woken = true) {
@@ -141,7 +141,7 @@ UROCE_VERBS_EXPORT int ibv_get_cq_event(ibv_comp_channel* base, ibv_cq** cq, voi
     refuse_to_child();
     return -1;
   }
-  Cq* const event = wait_for_event(from(base));
+  Cq* const event = wait_for_event(ours(base));
   if (event == nullptr) return -1;
   const NoCancel with_an_event_in_hand;
   {

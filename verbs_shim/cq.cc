@@ -87,7 +87,7 @@ Cq* create(ibv_context* context, uint32_t cqe, void* cq_context, ibv_comp_channe
   pthread_mutex_init(&cq->mutex, nullptr);
   pthread_cond_init(&cq->cond, nullptr);
   if (channel != nullptr) {
-    const std::lock_guard guard(from(channel).mutex);
+    const std::lock_guard guard(ours(channel).mutex);
     channel->refcnt++;
   }
   count_object(context, 1);
@@ -101,7 +101,7 @@ Cq* create(ibv_context* context, uint32_t cqe, void* cq_context, ibv_comp_channe
 
 namespace uroce::verbs {
 
-bool drive_for(Cq& cq) {
+bool turn_for_poller(Cq& cq) {
   const uint32_t events_before = cq.events_raised;
   endpoint().drive();
   cq.taken_since_turn = 0;
@@ -111,23 +111,23 @@ bool drive_for(Cq& cq) {
 void found_empty(Cq& cq) {
   if (!cq.wait_expected) return;
   cq.wait_expected = false;
-  endpoint().kick();
+  endpoint().wake_thread();
 }
 
 int poll_cq(ibv_cq* base, int entries, ibv_wc* wc) {
   if (is_the_parents(base->context)) [[unlikely]]
     return -refuse_to_child();
   if (entries <= 0) return 0;
-  Cq& cq = from(base);
+  Cq& cq = ours(base);
   const auto fill = [&wc](const Completion& completion) { to_wc(completion, *wc++); };
   EngineLock lock(endpoint());
   uint32_t taken = cq.queue->drain(static_cast<uint32_t>(entries), fill);
   cq.taken_since_turn += taken;
   if (taken == 0) {
-    if (drive_for(cq)) taken = cq.queue->drain(static_cast<uint32_t>(entries), fill);
+    if (turn_for_poller(cq)) taken = cq.queue->drain(static_cast<uint32_t>(entries), fill);
     if (taken == 0) found_empty(cq);
   } else if (cq.taken_since_turn >= kTakenPerTurn) {
-    drive_for(cq);
+    turn_for_poller(cq);
   }
   return static_cast<int>(taken);
 }
@@ -137,17 +137,17 @@ int req_notify_cq(ibv_cq* base, int solicited_only) {
     return refuse_to_child();
   if (!is_found(*base)) [[unlikely]]
     return with_errno(ENOENT);
-  Cq& cq = from(base);
+  Cq& cq = ours(base);
   EngineLock lock(endpoint());
   cq.wait_expected = cq.channel != nullptr;
   cq.queue->arm(solicited_only != 0 ? CompletionQueue::Wake::kSolicited : CompletionQueue::Wake::kAny);
   // A program that armed the queue and now finds it empty is about to sleep in poll() or the like. (When it sleeps in
   // ibv_get_cq_event, that function takes care of it.)
-  if (cq.wait_expected && cq.queue->size() == 0 && !from(cq.channel).event_fd.blocking()) found_empty(cq);
+  if (cq.wait_expected && cq.queue->size() == 0 && !ours(cq.channel).event_fd.blocking()) found_empty(cq);
   // Moderation holds the event back: the engine has to be driven for it to be raised in time.
   if (cq.wait_expected && cq.queue->next_event() != Instant::never()) {
     cq.wait_expected = false;
-    endpoint().kick();
+    endpoint().wake_thread();
   }
   return 0;
 }
@@ -158,7 +158,7 @@ int modify_cq(ibv_cq* base, ibv_modify_cq_attr* attr) try {
   if (attr->attr_mask != IBV_CQ_ATTR_MODERATE) return with_errno(EOPNOTSUPP);
   const ibv_moderate_cq& wish = attr->moderate;
   EngineLock lock(endpoint());
-  lock->objects().moderate(*from(base).queue, wish.cq_count, microseconds(wish.cq_period));
+  lock->objects().moderate(*ours(base).queue, wish.cq_count, microseconds(wish.cq_period));
   return 0;
 } catch (const std::bad_alloc&) {
   return with_errno(ENOMEM);
@@ -179,11 +179,11 @@ ibv_cq_ex* create_cq_extended(ibv_context* context, ibv_cq_init_attr_ex* attr) {
   }
   Pd* domain = nullptr;
   if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0) {
-    if (attr->parent_domain == nullptr || !from(attr->parent_domain).is_parent) {
+    if (attr->parent_domain == nullptr || !ours(attr->parent_domain).is_parent) {
       errno = EINVAL;
       return nullptr;
     }
-    domain = &from(attr->parent_domain);
+    domain = &ours(attr->parent_domain);
   }
   Cq* cq = create(context, attr->cqe, attr->cq_context, attr->channel, attr->comp_vector);
   if (cq == nullptr) return nullptr;
@@ -215,7 +215,7 @@ UROCE_VERBS_EXPORT int ibv_resize_cq(ibv_cq* cq, int cqe) try {
   if (cqe <= 0 || static_cast<uint32_t>(cqe) > kMaxCqe) return with_errno(EINVAL);
   if (!is_found(*cq)) return with_errno(ENOENT);
   EngineLock lock(endpoint());
-  if (!from(cq).queue->resize(static_cast<uint32_t>(cqe))) return with_errno(EINVAL);
+  if (!ours(cq).queue->resize(static_cast<uint32_t>(cqe))) return with_errno(EINVAL);
   cq->cqe = cqe;
   return 0;
 } catch (const std::bad_alloc&) {
@@ -225,20 +225,20 @@ UROCE_VERBS_EXPORT int ibv_resize_cq(ibv_cq* cq, int cqe) try {
 UROCE_VERBS_EXPORT int ibv_destroy_cq(ibv_cq* base) {
   if (is_the_parents(base->context)) return 0;
   if (!is_found(*base)) return with_errno(ENOENT);
-  Cq& cq = from(base);
+  Cq& cq = ours(base);
   {
     EngineLock lock(endpoint());
     if (!lock->objects().destroy_cq(cq.queue)) return with_errno(EBUSY);
     cq.queue = nullptr;  // a thread that has just taken one of its events looks at this
   }
   if (cq.channel != nullptr) {
-    Channel& channel = from(cq.channel);
+    Channel& channel = ours(cq.channel);
     channel.forget(cq);
     wait_for_acks(cq.mutex, cq.cond, cq.comp_events_completed, cq.events_taken);
     const std::lock_guard guard(channel.mutex);
     channel.refcnt--;
   }
-  wait_for_acks(cq.mutex, cq.cond, cq.async_events_completed, from(cq.context).async.forget(cq));
+  wait_for_acks(cq.mutex, cq.cond, cq.async_events_completed, ours(cq.context).async.forget(cq));
   pthread_cond_destroy(&cq.cond);
   pthread_mutex_destroy(&cq.mutex);
   if (cq.parent_domain != nullptr) cq.parent_domain->users--;

@@ -18,10 +18,10 @@ bool take_next(Cq& cq, Batch batch) {
   if (batch == Batch::kNext && cq.queue->next_is_unheard()) return false;
   uint32_t taken = cq.queue->poll({&cq.current, 1});
   if (taken == 0) {
-    if (drive_for(cq)) taken = cq.queue->poll({&cq.current, 1});
+    if (turn_for_poller(cq)) taken = cq.queue->poll({&cq.current, 1});
     if (taken == 0) found_empty(cq);
   } else if (++cq.taken_since_turn >= kTakenPerTurn) {
-    drive_for(cq);
+    turn_for_poller(cq);
   }
   if (taken == 0) return false;
   cq.wr_id = cq.current.wr_id;
@@ -33,36 +33,36 @@ int start_poll(ibv_cq_ex* base, ibv_poll_cq_attr* attr) {
   if (is_the_parents(base->context)) [[unlikely]]
     return refuse_to_child();
   if (attr->comp_mask != 0) return with_errno(EINVAL);
-  Cq& cq = from(base);
+  Cq& cq = ours(base);
   if (!cq.single_threaded) cq.poll_mutex.lock();
   if (take_next(cq, Batch::kStart)) return 0;
   if (!cq.single_threaded) cq.poll_mutex.unlock();
   return ENOENT;  // not a failure, so errno is left alone
 }
 
-int next_poll(ibv_cq_ex* base) { return take_next(from(base), Batch::kNext) ? 0 : ENOENT; }
+int next_poll(ibv_cq_ex* base) { return take_next(ours(base), Batch::kNext) ? 0 : ENOENT; }
 
 void end_poll(ibv_cq_ex* base) {
-  Cq& cq = from(base);
+  Cq& cq = ours(base);
   if (!cq.single_threaded) cq.poll_mutex.unlock();
 }
 
-ibv_wc_opcode read_opcode(ibv_cq_ex* cq) { return static_cast<ibv_wc_opcode>(from(cq).current.opcode); }
-uint32_t read_vendor_err(ibv_cq_ex* cq) { return static_cast<uint32_t>(from(cq).current.cause); }
-uint32_t read_byte_len(ibv_cq_ex* cq) { return from(cq).current.byte_len; }
-__be32 read_imm_data(ibv_cq_ex* cq) { return from(cq).current.imm_or_rkey; }
-uint32_t read_qp_num(ibv_cq_ex* cq) { return from(cq).current.qp_num; }
-uint32_t read_src_qp(ibv_cq_ex* cq) { return from(cq).current.src_qp; }
-unsigned read_wc_flags(ibv_cq_ex* cq) { return from(cq).current.flags; }
+ibv_wc_opcode read_opcode(ibv_cq_ex* cq) { return static_cast<ibv_wc_opcode>(ours(cq).current.opcode); }
+uint32_t read_vendor_err(ibv_cq_ex* cq) { return static_cast<uint32_t>(ours(cq).current.cause); }
+uint32_t read_byte_len(ibv_cq_ex* cq) { return ours(cq).current.byte_len; }
+__be32 read_imm_data(ibv_cq_ex* cq) { return ours(cq).current.imm_or_rkey; }
+uint32_t read_qp_num(ibv_cq_ex* cq) { return ours(cq).current.qp_num; }
+uint32_t read_src_qp(ibv_cq_ex* cq) { return ours(cq).current.src_qp; }
+unsigned read_wc_flags(ibv_cq_ex* cq) { return ours(cq).current.flags; }
 uint32_t read_slid(ibv_cq_ex*) { return 0; }
-uint8_t read_sl(ibv_cq_ex* cq) { return from(cq).current.sl; }
+uint8_t read_sl(ibv_cq_ex* cq) { return ours(cq).current.sl; }
 uint8_t read_dlid_path_bits(ibv_cq_ex*) { return 0; }
-uint64_t read_completion_ts(ibv_cq_ex* cq) { return static_cast<uint64_t>(from(cq).current.timestamp_ns); }
+uint64_t read_completion_ts(ibv_cq_ex* cq) { return static_cast<uint64_t>(ours(cq).current.timestamp_ns); }
 uint16_t read_cvlan(ibv_cq_ex*) { return 0; }
-uint32_t read_flow_tag(ibv_cq_ex* cq) { return from(cq).current.flow_tag; }
+uint32_t read_flow_tag(ibv_cq_ex* cq) { return ours(cq).current.flow_tag; }
 /// Zeros unless a message has just matched: for all other messages the program finds the header in its receive buffer.
 void read_tm_info(ibv_cq_ex* cq, ibv_wc_tm_info* info) {
-  const Completion& completion = from(cq).current;
+  const Completion& completion = ours(cq).current;
   *info = {};
   if ((completion.flags & kWcTmMatch) != 0) *info = {.tag = completion.tag, .priv = completion.src_qp};
 }
@@ -82,7 +82,7 @@ int64_t wall_clock_ahead_ns() {
 }
 
 uint64_t read_completion_wallclock_ns(ibv_cq_ex* cq) {
-  return static_cast<uint64_t>(from(cq).current.timestamp_ns + wall_clock_ahead_ns());
+  return static_cast<uint64_t>(ours(cq).current.timestamp_ns + wall_clock_ahead_ns());
 }
 
 }  // namespace

@@ -121,7 +121,7 @@ UROCE_VERBS_EXPORT ibv_context* ibv_open_device(ibv_device*) {
 }
 
 UROCE_VERBS_EXPORT int ibv_close_device(ibv_context* base) {
-  Context& context = from(base);
+  Context& context = ours(base);
   if (is_the_parents(base)) return 0;
   take_from_contexts(context);
   syscall(SYS_close, base->cmd_fd);
@@ -161,13 +161,13 @@ uint32_t next_handle() {
 }
 
 void count_object(ibv_context* base, int difference) {
-  Context& context = from(base);
+  Context& context = ours(base);
   const std::lock_guard guard(context.mutex);
   context.objects += static_cast<uint32_t>(difference);
 }
 
 void count_object(ibv_pd* pd, int difference) {
-  from(pd).users += static_cast<uint32_t>(difference);
+  ours(pd).users += static_cast<uint32_t>(difference);
   count_object(pd->context, difference);
 }
 

@@ -34,7 +34,7 @@ constexpr uint64_t kWord = 4;
 /// time, and a program that copied anything else here would fail there.
 int place_of(ibv_dm* dm, uint64_t offset, size_t length, uint8_t*& at) {
   if (is_the_parents(dm->context)) return refuse_to_child();
-  const DmCore& core = *from(dm).core;
+  const DmCore& core = *ours(dm).core;
   if (offset > core.bytes || length > core.bytes - offset) return with_errno(EFAULT);
   if (offset % kWord != 0 || length % kWord != 0) return with_errno(EINVAL);
   at = core.memory + offset;
@@ -99,7 +99,7 @@ ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attr) try {
     throw;
   }
   const uint32_t number = next_handle();
-  NewHandle handle(number, from(context).file, core);
+  NewHandle handle(number, ours(context).file, core);
   ibv_dm* const dm = wrap_dm(context, number, std::move(core));
   handle.made();
   return dm;
@@ -110,9 +110,9 @@ ibv_dm* alloc_dm(ibv_context* context, ibv_alloc_dm_attr* attr) try {
 
 int free_dm(ibv_dm* dm) {
   if (is_the_parents(dm->context)) return 0;
-  if (from(dm).core->regions != 0) return with_errno(EBUSY);
+  if (ours(dm).core->regions != 0) return with_errno(EBUSY);
   if (!Handles<DmCore>::get().remove(dm->handle)) return with_errno(ENOENT);
-  forget_dm(from(dm));
+  forget_dm(ours(dm));
   return 0;
 }
 
@@ -133,7 +133,7 @@ ibv_mr* reg_dm_mr(ibv_pd* pd, ibv_dm* dm, uint64_t offset, size_t length, unsign
   }
   constexpr unsigned kAllowed = kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic | kMwBind | kZeroBased;
   constexpr unsigned kWrites = kRemoteWrite | kRemoteAtomic;
-  const std::shared_ptr<DmCore> core = from(dm).core;
+  const std::shared_ptr<DmCore> core = ours(dm).core;
   const bool inside = offset <= core->bytes && length <= core->bytes - offset;
   const unsigned rights = access & ~unsigned{IBV_ACCESS_OPTIONAL_RANGE};
   if (!inside || (rights & kZeroBased) == 0 || (rights & ~kAllowed) != 0 ||
@@ -143,10 +143,10 @@ ibv_mr* reg_dm_mr(ibv_pd* pd, ibv_dm* dm, uint64_t offset, size_t length, unsign
   }
   ibv_mr* mr = add_region(pd, Mr::Of::kDeviceMemory, length, [&](Engine& engine, Mr& region) {
     region.access = rights;
-    return engine.memory().register_region(from(pd).id, core->memory + offset, length, 0, rights);
+    return engine.memory().register_region(ours(pd).id, core->memory + offset, length, 0, rights);
   });
   if (mr == nullptr) return nullptr;
-  from(mr).core->dm = core;
+  ours(mr).core->dm = core;
   core->regions++;
   return mr;
 }

@@ -27,9 +27,9 @@ int check_parent_domain(ibv_context* context, const ibv_parent_domain_init_attr&
   if (attr.pd == nullptr || (attr.comp_mask & ~kKnown) != 0) return EINVAL;
   const bool allocates = (attr.comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) != 0;
   if (allocates && (attr.alloc == nullptr || attr.free == nullptr)) return EINVAL;
-  const uint64_t file = from(context).file;
-  if (from(attr.pd->context).file != file) return EINVAL;
-  if (attr.td != nullptr && from(attr.td->context).file != file) return EINVAL;
+  const uint64_t file = ours(context).file;
+  if (ours(attr.pd->context).file != file) return EINVAL;
+  if (attr.td != nullptr && ours(attr.td->context).file != file) return EINVAL;
   return 0;
 }
 
@@ -52,7 +52,7 @@ UROCE_VERBS_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) try {
   }
   auto pd = std::make_unique<Pd>();
   pd->core = std::make_shared<PdCore>();
-  NewHandle handle(next_handle(), from(context).file, pd->core);
+  NewHandle handle(next_handle(), ours(context).file, pd->core);
   {
     EngineLock lock(endpoint());
     pd->id = pd->core->id = lock->objects().allocate_pd();
@@ -73,9 +73,9 @@ UROCE_VERBS_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) try {
 UROCE_VERBS_EXPORT int ibv_dealloc_pd(ibv_pd* base) {
   if (is_the_parents(base->context)) return 0;
   if (!is_found(*base)) return with_errno(ENOENT);
-  Pd& pd = from(base);
+  Pd& pd = ours(base);
   if (pd.is_parent) return dealloc_parent_domain(pd);
-  if (Handles<PdCore>::get().find(pd.handle, from(pd.context).file) == nullptr) return with_errno(ENOENT);
+  if (Handles<PdCore>::get().find(pd.handle, ours(pd.context).file) == nullptr) return with_errno(ENOENT);
   if (pd.core->parent_domains != 0) return with_errno(EBUSY);
   {
     EngineLock lock(endpoint());
@@ -109,9 +109,9 @@ ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* attr) try {
 
 int dealloc_td(ibv_td* td) {
   if (is_the_parents(td->context)) return 0;
-  if (from(td).users != 0) return with_errno(EBUSY);
+  if (ours(td).users != 0) return with_errno(EBUSY);
   count_object(td->context, -1);
-  delete &from(td);
+  delete &ours(td);
   return 0;
 }
 
@@ -125,7 +125,7 @@ ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* a
     return nullptr;
   }
   auto pd = std::make_unique<Pd>();
-  Pd& extended = from(attr->pd);
+  Pd& extended = ours(attr->pd);
   pd->context = context;
   identify(*pd, *pd, extended.handle);
   pd->id = extended.id;
@@ -138,7 +138,7 @@ ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* a
   }
   if ((attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT) != 0) pd->alloc_context = attr->pd_context;
   if (attr->td != nullptr) {
-    pd->thread_domain = &from(attr->td);
+    pd->thread_domain = &ours(attr->td);
     pd->thread_domain->users++;
   }
   extended.users++;

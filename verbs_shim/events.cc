@@ -28,7 +28,7 @@ struct Subject {
 Subject subject_of(const ibv_async_event& event) {
   switch (event.event_type) {
     case IBV_EVENT_CQ_ERR: {
-      Cq& cq = from(event.element.cq);
+      Cq& cq = ours(event.element.cq);
       return {&cq.mutex, &cq.cond, &cq.async_events_completed, &cq.async_taken};
     }
     case IBV_EVENT_QP_FATAL:
@@ -40,16 +40,16 @@ Subject subject_of(const ibv_async_event& event) {
     case IBV_EVENT_PATH_MIG_ERR:
     case IBV_EVENT_QP_LAST_WQE_REACHED: {
       ibv_qp* qp = event.element.qp;
-      return {&qp->mutex, &qp->cond, &qp->events_completed, &from(qp).async_taken};
+      return {&qp->mutex, &qp->cond, &qp->events_completed, &ours(qp).async_taken};
     }
     case IBV_EVENT_SRQ_ERR:
     case IBV_EVENT_SRQ_LIMIT_REACHED: {
       ibv_srq* srq = event.element.srq;
-      return {&srq->mutex, &srq->cond, &srq->events_completed, &from(srq).async_taken};
+      return {&srq->mutex, &srq->cond, &srq->events_completed, &ours(srq).async_taken};
     }
     case IBV_EVENT_WQ_FATAL: {
       ibv_wq* wq = event.element.wq;
-      return {&wq->mutex, &wq->cond, &wq->events_completed, &from(wq).async_taken};
+      return {&wq->mutex, &wq->cond, &wq->events_completed, &ours(wq).async_taken};
     }
     default:
       return {};
@@ -121,7 +121,7 @@ UROCE_VERBS_EXPORT int ibv_get_async_event(ibv_context* context, ibv_async_event
     refuse_to_child();
     return -1;
   }
-  return from(context).async.take(*event);
+  return ours(context).async.take(*event);
 }
 
 UROCE_VERBS_EXPORT void ibv_ack_async_event(ibv_async_event* event) {

@@ -24,7 +24,7 @@ ibv_flow* create_flow(ibv_qp* base, ibv_flow_attr* attr) try {
     refuse_to_child();
     return nullptr;
   }
-  QueuePair& qp = from(base);
+  QueuePair& qp = ours(base);
   auto raw = std::make_unique<RawFlow>();
   Flow flow;
   int error = check_flow_qp(qp);
@@ -66,7 +66,7 @@ ibv_flow* create_flow(ibv_qp* base, ibv_flow_attr* attr) try {
 
 int destroy_flow(ibv_flow* base) {
   if (is_the_parents(base->context)) return 0;
-  RawFlow& flow = from(base);
+  RawFlow& flow = ours(base);
   {
     EngineLock lock(endpoint());
     lock->steering().remove(*flow.flow);
@@ -99,7 +99,7 @@ ibv_counters* create_counters(ibv_context* context, ibv_counters_init_attr* attr
 
 int destroy_counters(ibv_counters* base) {
   if (is_the_parents(base->context)) return 0;
-  FlowCounters& counters = from(base);
+  FlowCounters& counters = ours(base);
   {
     EngineLock lock(endpoint());
     if (counters.flows != 0) return with_errno(EBUSY);
@@ -115,7 +115,7 @@ int attach_counters_point_flow(ibv_counters* base, ibv_counter_attach_attr* attr
   if (attr->comp_mask != 0) return with_errno(EINVAL);
   if (flow != nullptr) return with_errno(ENOTSUP);
   if (attr->counter_desc != IBV_COUNTER_PACKETS && attr->counter_desc != IBV_COUNTER_BYTES) return with_errno(ENOTSUP);
-  FlowCounters& counters = from(base);
+  FlowCounters& counters = ours(base);
   EngineLock lock(endpoint());
   if (counters.flows != 0) return with_errno(EBUSY);
   if (counters.points.size() >= FlowCounters::kPointsMax) return with_errno(ENOMEM);
@@ -128,7 +128,7 @@ int attach_counters_point_flow(ibv_counters* base, ibv_counter_attach_attr* attr
 int read_counters(ibv_counters* base, uint64_t* values, uint32_t count, uint32_t flags) {
   if (is_the_parents(base->context)) return refuse_to_child();
   if ((flags & ~uint32_t{IBV_READ_COUNTERS_ATTR_PREFER_CACHED}) != 0) return with_errno(EINVAL);
-  const FlowCounters& counters = from(base);
+  const FlowCounters& counters = ours(base);
   EngineLock lock(endpoint());
   if (counters.flows == 0) return with_errno(EINVAL);
   const auto fits = [count](const FlowCounters::Point& point) { return point.index < count; };

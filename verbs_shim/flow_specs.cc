@@ -138,7 +138,7 @@ int SpecReader::take(const ibv_flow_spec_action_tag& spec) {
 int SpecReader::take(const ibv_flow_spec_counter_action& spec) {
   if (spec.counters == nullptr) return refuse_flow(EINVAL, "no counters to count with");
   if (is_the_parents(spec.counters->context)) return refuse_to_child();
-  counters.push_back(&from(spec.counters));
+  counters.push_back(&ours(spec.counters));
   return 0;
 }
 

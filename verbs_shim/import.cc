@@ -50,7 +50,7 @@ template <typename Core>
 std::shared_ptr<Core> find(ibv_context* context, uint32_t handle) {
   std::shared_ptr<Core> core;
   if (usable(context)) {
-    core = Handles<Core>::get().find(handle, from(context).file);
+    core = Handles<Core>::get().find(handle, ours(context).file);
     if (core == nullptr) errno = ENOENT;
   }
   return core;
@@ -118,7 +118,7 @@ UROCE_VERBS_EXPORT void ibv_unimport_pd(ibv_pd* pd) {
   if (!usable(pd->context)) return;
   count_object(pd->context, -1);
   // Objects that were made in it and are destroyed later still count down here: then the structure stays.
-  if (from(pd).users == 0) delete &from(pd);
+  if (ours(pd).users == 0) delete &ours(pd);
 }
 
 UROCE_VERBS_EXPORT ibv_mr* ibv_import_mr(ibv_pd* pd, uint32_t handle) try {
@@ -141,7 +141,7 @@ UROCE_VERBS_EXPORT ibv_mr* ibv_import_mr(ibv_pd* pd, uint32_t handle) try {
 }
 
 UROCE_VERBS_EXPORT void ibv_unimport_mr(ibv_mr* mr) {
-  if (usable(mr->context)) forget_region(from(mr));
+  if (usable(mr->context)) forget_region(ours(mr));
 }
 
 UROCE_VERBS_EXPORT ibv_dm* ibv_import_dm(ibv_context* context, uint32_t handle) try {
@@ -153,5 +153,5 @@ UROCE_VERBS_EXPORT ibv_dm* ibv_import_dm(ibv_context* context, uint32_t handle) 
 }
 
 UROCE_VERBS_EXPORT void ibv_unimport_dm(ibv_dm* dm) {
-  if (usable(dm->context)) forget_dm(from(dm));
+  if (usable(dm->context)) forget_dm(ours(dm));
 }

@@ -32,7 +32,7 @@ int change_group(ibv_qp* qp, const ibv_gid* gid,
     IpAddress group;
     std::memcpy(group.bytes.data(), gid->raw, group.bytes.size());
     EngineLock lock(endpoint());
-    error = errno_of((lock->multicast().*change)(*from(qp).qp, group, endpoint().now()));
+    error = errno_of((lock->multicast().*change)(*ours(qp).qp, group, endpoint().now()));
   }
   return with_errno(error);
 } catch (const std::bad_alloc&) {

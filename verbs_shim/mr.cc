@@ -117,7 +117,7 @@ ibv_mr* register_wish(ibv_pd* pd, Wish wish, unsigned access) {
     mr.addr = wish.addr;
     mr.iova = wish.iova;
     mr.access = wish.rights;
-    return engine.memory().register_region(from(pd).id, wish.addr, served_length(wish), wish.iova, wish.rights);
+    return engine.memory().register_region(ours(pd).id, wish.addr, served_length(wish), wish.iova, wish.rights);
   });
 }
 
@@ -153,7 +153,7 @@ int check_rereg(const Mr& mr, int flags, ibv_pd* pd, void* addr, size_t length, 
   if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0 && (length == 0 || addr == nullptr)) return EINVAL;
   if ((flags & IBV_REREG_MR_CHANGE_ACCESS) == 0 && access != 0) return EINVAL;
   if ((flags & IBV_REREG_MR_CHANGE_PD) == 0) return 0;
-  if (pd == nullptr || from(pd->context).file != from(mr.context).file) return EINVAL;
+  if (pd == nullptr || ours(pd->context).file != ours(mr.context).file) return EINVAL;
   return 0;
 }
 
@@ -163,14 +163,14 @@ int change(Mr& mr, ibv_pd* pd, const Wish& wish) {
   MemoryTable& memory = lock->memory();
   if (memory.region(mr.lkey) == nullptr) return ENOENT;  // destroyed through an import
   const uint64_t length = served_length(wish);
-  if (memory.reregister(mr.lkey, from(pd).id, wish.addr, length, wish.iova, wish.rights)) return 0;
+  if (memory.reregister(mr.lkey, ours(pd).id, wish.addr, length, wish.iova, wish.rights)) return 0;
   return EBUSY;  // memory windows are bound to it
 }
 
 }  // namespace
 
 UROCE_VERBS_EXPORT int ibv_rereg_mr(ibv_mr* base, int flags, ibv_pd* pd, void* addr, size_t length, int access) {
-  Mr& mr = from(base);
+  Mr& mr = ours(base);
   if (is_the_parents(base->context)) return rereg_refused(refuse_to_child());
   if (!is_found(*base)) return rereg_refused(ENOENT);
   if (const int error = check_rereg(mr, flags, pd, addr, length, access); error != 0) return rereg_refused(error);
@@ -199,7 +199,7 @@ UROCE_VERBS_EXPORT int ibv_rereg_mr(ibv_mr* base, int flags, ibv_pd* pd, void* a
 UROCE_VERBS_EXPORT int ibv_dereg_mr(ibv_mr* base) {
   if (is_the_parents(base->context)) return 0;
   if (!is_found(*base)) return with_errno(ENOENT);
-  Mr& mr = from(base);
+  Mr& mr = ours(base);
   {
     EngineLock lock(endpoint());
     if (lock->memory().region(mr.lkey) == nullptr) return with_errno(ENOENT);
@@ -315,7 +315,7 @@ ibv_mr* alloc_null_mr(ibv_pd* pd) {
     return nullptr;
   }
   return add_region(pd, Mr::Of::kNothing, SIZE_MAX,
-                    [&](Engine& engine, Mr& /*mr*/) { return engine.memory().register_null(from(pd).id); });
+                    [&](Engine& engine, Mr& /*mr*/) { return engine.memory().register_null(ours(pd).id); });
 }
 
 void forget_region(Mr& mr) {

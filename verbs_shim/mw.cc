@@ -24,7 +24,7 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type) try {
   auto mw = std::make_unique<Mw>();
   {
     EngineLock lock(endpoint());
-    mw->id = lock->memory().allocate_window(from(pd).id, type == IBV_MW_TYPE_2, mw.get());
+    mw->id = lock->memory().allocate_window(ours(pd).id, type == IBV_MW_TYPE_2, mw.get());
   }
   if (mw->id == 0) {
     errno = ENOMEM;
@@ -47,10 +47,10 @@ int dealloc_mw(ibv_mw* mw) {
   if (!is_found(*mw)) return with_errno(ENOENT);
   {
     EngineLock lock(endpoint());
-    lock->memory().free_window(from(mw).id);
+    lock->memory().free_window(ours(mw).id);
   }
   count_object(mw->pd, -1);
-  delete &from(mw);
+  delete &ours(mw);
   return 0;
 }
 
@@ -67,7 +67,7 @@ int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
   wr.wr_id = bind->wr_id;
   wr.opcode = WrOpcode::kBindMw;
   wr.flags = static_cast<uint8_t>(bind->send_flags & (kSendFence | kSendSignaled));
-  wr.bind.mw_rkey = from(mw).id;
+  wr.bind.mw_rkey = ours(mw).id;
   wr.bind.new_rkey = ibv_inc_rkey(old_rkey);
   wr.bind.mr_lkey = info.mr != nullptr ? info.mr->lkey : 0;
   wr.bind.addr = info.addr;
@@ -75,7 +75,7 @@ int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* bind) {
   wr.bind.access = info.mw_access_flags;
   EngineLock lock(endpoint());
   mw->rkey = wr.bind.new_rkey;  // set before the post: a queue pair in error flushes the bind at once
-  const PostResult result = lock->post_send(*from(qp).qp, wr, endpoint().now());
+  const PostResult result = lock->post_send(*ours(qp).qp, wr, endpoint().now());
   if (result != PostResult::kOk) {
     mw->rkey = old_rkey;
     return with_errno(post_error(result));

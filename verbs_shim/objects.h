@@ -260,26 +260,26 @@ struct QueuePair : ibv_qp_ex {
   ibv_qp* base() { return &qp_base; }
 };
 
-inline Context& from(ibv_context* context) {
+inline Context& ours(ibv_context* context) {
   constexpr size_t kOffset = offsetof(ContextAbi, verbs) + offsetof(verbs_context, context);
   return *static_cast<Context*>(reinterpret_cast<ContextAbi*>(reinterpret_cast<uint8_t*>(context) - kOffset));
 }
 /// True when the process inherited the context, and what was made in it, through fork: see `has_inherited_objects`.
 inline bool is_the_parents(ibv_context* context) {
-  return has_inherited_objects && from(context).generation != fork_generation;
+  return has_inherited_objects && ours(context).generation != fork_generation;
 }
-inline Pd& from(ibv_pd* pd) { return *static_cast<Pd*>(pd); }
-inline Mr& from(ibv_mr* mr) { return *static_cast<Mr*>(mr); }
-inline Dm& from(ibv_dm* dm) { return *static_cast<Dm*>(dm); }
-inline ThreadDomain& from(ibv_td* td) { return *static_cast<ThreadDomain*>(td); }
-inline Mw& from(ibv_mw* mw) { return *static_cast<Mw*>(mw); }
-inline Ah& from(ibv_ah* ah) { return *static_cast<Ah*>(ah); }
-inline Srq& from(ibv_srq* srq) { return *static_cast<Srq*>(srq); }
-inline Channel& from(ibv_comp_channel* channel) { return *static_cast<Channel*>(channel); }
-inline Cq& from(ibv_cq_ex* cq) { return *static_cast<Cq*>(cq); }
-inline Cq& from(ibv_cq* cq) { return from(reinterpret_cast<ibv_cq_ex*>(cq)); }
-inline QueuePair& from(ibv_qp_ex* qp) { return *static_cast<QueuePair*>(qp); }
-inline QueuePair& from(ibv_qp* qp) { return from(reinterpret_cast<ibv_qp_ex*>(qp)); }
+inline Pd& ours(ibv_pd* pd) { return *static_cast<Pd*>(pd); }
+inline Mr& ours(ibv_mr* mr) { return *static_cast<Mr*>(mr); }
+inline Dm& ours(ibv_dm* dm) { return *static_cast<Dm*>(dm); }
+inline ThreadDomain& ours(ibv_td* td) { return *static_cast<ThreadDomain*>(td); }
+inline Mw& ours(ibv_mw* mw) { return *static_cast<Mw*>(mw); }
+inline Ah& ours(ibv_ah* ah) { return *static_cast<Ah*>(ah); }
+inline Srq& ours(ibv_srq* srq) { return *static_cast<Srq*>(srq); }
+inline Channel& ours(ibv_comp_channel* channel) { return *static_cast<Channel*>(channel); }
+inline Cq& ours(ibv_cq_ex* cq) { return *static_cast<Cq*>(cq); }
+inline Cq& ours(ibv_cq* cq) { return ours(reinterpret_cast<ibv_cq_ex*>(cq)); }
+inline QueuePair& ours(ibv_qp_ex* qp) { return *static_cast<QueuePair*>(qp); }
+inline QueuePair& ours(ibv_qp* qp) { return ours(reinterpret_cast<ibv_qp_ex*>(qp)); }
 
 /// A number for the `handle` fields.
 uint32_t next_handle();
@@ -287,14 +287,14 @@ uint32_t next_handle();
 template <typename Object, typename Base>
 void identify(Object& object, Base& base, uint32_t handle) {
   base.handle = handle;
-  object.identity = {handle, from(base.context).file};
+  object.identity = {handle, ours(base.context).file};
 }
 /// False when the program's structure has another handle, or the context of another open device, than the object was
 /// made with: a kernel would not find it, so the call ends with ENOENT.
 template <typename Base>
 bool is_found(Base& base) {
-  const Identity& identity = from(&base).identity;
-  return base.handle == identity.handle && from(base.context).file == identity.file;
+  const Identity& identity = ours(&base).identity;
+  return base.handle == identity.handle && ours(base.context).file == identity.file;
 }
 /// Adds an object to (+1), or removes it from (-1), the count of its context.
 void count_object(ibv_context* context, int difference);

@@ -31,7 +31,7 @@ class ShimObserver final : public Observer {
     Cq& cq = *static_cast<Cq*>(queue.user());
     if (cq.channel == nullptr) return;
     cq.events_raised++;
-    from(cq.channel).push(cq);
+    ours(cq.channel).push(cq);
   }
 
   void on_qp_event(Qp& qp, AsyncEvent kind) override {
@@ -61,7 +61,7 @@ class ShimObserver final : public Observer {
     ibv_async_event event{};
     event.element.cq = cq.base();
     event.event_type = IBV_EVENT_CQ_ERR;
-    from(cq.context).async.push(event);
+    ours(cq.context).async.push(event);
   }
 
   void on_srq_limit(SharedReceiveQueue& queue) override {
@@ -69,7 +69,7 @@ class ShimObserver final : public Observer {
     ibv_async_event event{};
     event.element.srq = &srq;
     event.event_type = IBV_EVENT_SRQ_LIMIT_REACHED;
-    from(srq.context).async.push(event);
+    ours(srq.context).async.push(event);
   }
 
   void on_error_completion(const Qp& qp, const Completion& completion) override {
@@ -105,7 +105,7 @@ class ShimObserver final : public Observer {
       event.element.wq = pair.wq;
       event.event_type = IBV_EVENT_WQ_FATAL;  // the only event of a work queue
     }
-    from(pair.base()->context).async.push(event);
+    ours(pair.base()->context).async.push(event);
   }
 };
 

@@ -48,7 +48,7 @@ inline constexpr uint32_t kTakenPerTurn = 16;
 /// take now. A completion that raised an event is left for the poll after that event: programs expect to find
 /// completions after an event (ibv_rc_pingpong -t gives up when it does not), and with real devices completions rarely
 /// arrive between arming and polling.
-bool drive_for(Cq& cq);
+bool turn_for_poller(Cq& cq);
 /// To be called under an EngineLock when a program found `cq` empty. If the program had armed the queue, it is about to
 /// sleep, so the background thread takes over.
 void found_empty(Cq& cq);

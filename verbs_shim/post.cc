@@ -39,7 +39,7 @@ bool translate(const ibv_send_wr& from_wr, bool datagram, SendWr& wr) {
   wr.num_sge = static_cast<uint32_t>(from_wr.num_sge);
   wr.imm_or_rkey = from_wr.imm_data;
   if (datagram) {
-    wr.ah = from_wr.wr.ud.ah != nullptr ? from(from_wr.wr.ud.ah).address.get() : nullptr;
+    wr.ah = from_wr.wr.ud.ah != nullptr ? ours(from_wr.wr.ud.ah).address.get() : nullptr;
     wr.remote_qpn = from_wr.wr.ud.remote_qpn;
     wr.remote_qkey = from_wr.wr.ud.remote_qkey;
     return from_wr.opcode == IBV_WR_SEND || from_wr.opcode == IBV_WR_SEND_WITH_IMM;
@@ -67,8 +67,8 @@ bool translate(const ibv_send_wr& from_wr, bool datagram, SendWr& wr) {
       if (from_wr.bind_mw.mw == nullptr) return false;
       const ibv_mw_bind_info& info = from_wr.bind_mw.bind_info;
       wr.num_sge = 0;
-      wr.bind.mw_rkey = from(from_wr.bind_mw.mw).id;
-      wr.bind.new_rkey = key_after_bind(from(from_wr.bind_mw.mw), from_wr.bind_mw.rkey);
+      wr.bind.mw_rkey = ours(from_wr.bind_mw.mw).id;
+      wr.bind.new_rkey = key_after_bind(ours(from_wr.bind_mw.mw), from_wr.bind_mw.rkey);
       wr.bind.mr_lkey = info.mr != nullptr ? info.mr->lkey : 0;
       wr.bind.addr = info.addr;
       wr.bind.length = info.length;
@@ -98,7 +98,7 @@ int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
     *bad_wr = wr;
     return refuse_to_child();
   }
-  QueuePair& qp = from(base);
+  QueuePair& qp = ours(base);
   const bool datagram = base->qp_type == IBV_QPT_UD;
   const bool xrc = base->qp_type == IBV_QPT_XRC_SEND;
   const unsigned refused = base->qp_type == IBV_QPT_RAW_PACKET ? kOffloadFlags : 0;
@@ -133,7 +133,7 @@ int post_recv(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
     *bad_wr = wr;
     return refuse_to_child();
   }
-  QueuePair& qp = from(base);
+  QueuePair& qp = ours(base);
   EngineLock lock(endpoint());
   const Instant now = endpoint().now();
   for (; wr != nullptr; wr = wr->next) {
@@ -151,7 +151,7 @@ int post_srq_recv(ibv_srq* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
     *bad_wr = wr;
     return refuse_to_child();
   }
-  Srq& srq = from(base);
+  Srq& srq = ours(base);
   EngineLock lock(endpoint());
   for (; wr != nullptr; wr = wr->next) {
     const PostResult result = srq.queue->post(translate(*wr));

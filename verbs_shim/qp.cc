@@ -62,8 +62,8 @@ int check_init(const ibv_qp_init_attr_ex& attr) {
   if (cap.max_send_wr > kMaxQpWr || cap.max_send_sge > kMaxSge || cap.max_inline_data > kMaxInlineBytes) return EINVAL;
   if (own_receives && (cap.max_recv_wr > kMaxQpWr || cap.max_recv_sge > kMaxSge)) return EINVAL;
   if (attr.srq != nullptr && (xrc_send || raw)) return EINVAL;
-  if (attr.srq != nullptr && from(attr.srq).xrcd != nullptr) return EINVAL;  // only XRC targets receive into it
-  if (attr.srq != nullptr && from(attr.srq).queue->tags() != nullptr && attr.qp_type != IBV_QPT_RC) return EINVAL;
+  if (attr.srq != nullptr && ours(attr.srq).xrcd != nullptr) return EINVAL;  // only XRC targets receive into it
+  if (attr.srq != nullptr && ours(attr.srq).queue->tags() != nullptr && attr.qp_type != IBV_QPT_RC) return EINVAL;
   return 0;
 }
 
@@ -79,11 +79,11 @@ uint32_t create_flags_for(ibv_qp_type type) {
 QpInit init_from(const ibv_qp_init_attr_ex& attr) {
   QpInit init;
   init.type = static_cast<QpType>(attr.qp_type);
-  init.pd = from(attr.pd).id;
-  init.send_cq = from(attr.send_cq).queue;
+  init.pd = ours(attr.pd).id;
+  init.send_cq = ours(attr.send_cq).queue;
   const bool receives = attr.qp_type != IBV_QPT_XRC_SEND;
-  init.recv_cq = receives ? from(attr.recv_cq).queue : nullptr;
-  init.srq = attr.srq != nullptr ? from(attr.srq).queue : nullptr;
+  init.recv_cq = receives ? ours(attr.recv_cq).queue : nullptr;
+  init.srq = attr.srq != nullptr ? ours(attr.srq).queue : nullptr;
   // A 0 is raised to one element: programs do not mean "no elements", the room is cheap, and an atomic needs one.
   init.cap.max_send_wr = attr.cap.max_send_wr;
   init.cap.max_send_sge = attr.cap.max_send_sge != 0 ? attr.cap.max_send_sge : 1;
@@ -130,7 +130,7 @@ QueuePair* create(const ibv_qp_init_attr_ex& attr, ibv_qp_cap& granted) try {
   }
   auto qp = std::make_unique<QueuePair>();
   QpInit init = init_from(attr);
-  if (!take_memory(from(attr.pd), init, *qp)) {
+  if (!take_memory(ours(attr.pd), init, *qp)) {
     errno = ENOMEM;
     return nullptr;
   }
@@ -253,12 +253,12 @@ ibv_qp* create_qp_extended(ibv_context*, ibv_qp_init_attr_ex* attr) {
 
 }  // namespace uroce::verbs
 
-UROCE_VERBS_EXPORT ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) { return from(qp).extended ? &from(qp) : nullptr; }
+UROCE_VERBS_EXPORT ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) { return ours(qp).extended ? &ours(qp) : nullptr; }
 
 UROCE_VERBS_EXPORT int ibv_query_qp(ibv_qp* base, ibv_qp_attr* attr, int, ibv_qp_init_attr* init_attr) {
   if (is_the_parents(base->context)) return refuse_to_child();
   if (!is_found(*base)) return with_errno(ENOENT);
-  QueuePair& qp = from(base);
+  QueuePair& qp = ours(base);
   QpAttributes now;
   ibv_qp_cap cap;
   {
@@ -307,7 +307,7 @@ UROCE_VERBS_EXPORT int ibv_query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, uint32
 UROCE_VERBS_EXPORT int ibv_destroy_qp(ibv_qp* base) {
   if (is_the_parents(base->context)) return 0;
   if (!is_found(*base)) return with_errno(ENOENT);
-  QueuePair& qp = from(base);
+  QueuePair& qp = ours(base);
   if (qp.target != nullptr) return destroy_xrc_target(qp);
   if (has_flows(qp)) return with_errno(EBUSY);
   if (qp.rss != nullptr) forget_rss(qp);
@@ -319,7 +319,7 @@ UROCE_VERBS_EXPORT int ibv_destroy_qp(ibv_qp* base) {
   if (qp.flushed != 0) {
     log_message(LogLevel::kInfo, "QP 0x%06x is gone; %u work requests had been flushed", base->qp_num, qp.flushed);
   }
-  wait_for_acks(base->mutex, base->cond, base->events_completed, from(base->context).async.forget(qp));
+  wait_for_acks(base->mutex, base->cond, base->events_completed, ours(base->context).async.forget(qp));
   pthread_cond_destroy(&base->cond);
   pthread_mutex_destroy(&base->mutex);
   ibv_pd* const pd = base->pd;

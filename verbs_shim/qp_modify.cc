@@ -124,7 +124,7 @@ UROCE_VERBS_EXPORT int ibv_modify_qp(ibv_qp* base, ibv_qp_attr* attr, int attr_m
   if (is_the_parents(base->context)) [[unlikely]]
     return refuse_to_child();
   if (!is_found(*base)) return with_errno(ENOENT);
-  QueuePair& qp = from(base);
+  QueuePair& qp = ours(base);
   uint32_t mask = without_other_side(base->qp_type, static_cast<uint32_t>(attr_mask));
   if ((mask & (kAttrAltPath | kAttrCap)) != 0) {
     log_message(LogLevel::kWarning, "ibv_modify_qp: alternate paths and other sizes are not supported (EOPNOTSUPP)");

@@ -58,10 +58,10 @@ struct RssQueues {
   RwqTable* table = nullptr;
 };
 
-inline FlowCounters& from(ibv_counters* counters) { return *static_cast<FlowCounters*>(counters); }
-inline RawFlow& from(ibv_flow* flow) { return *static_cast<RawFlow*>(flow); }
-inline Wq& from(ibv_wq* wq) { return *static_cast<Wq*>(wq); }
-inline RwqTable& from(ibv_rwq_ind_table* table) { return *static_cast<RwqTable*>(table); }
+inline FlowCounters& ours(ibv_counters* counters) { return *static_cast<FlowCounters*>(counters); }
+inline RawFlow& ours(ibv_flow* flow) { return *static_cast<RawFlow*>(flow); }
+inline Wq& ours(ibv_wq* wq) { return *static_cast<Wq*>(wq); }
+inline RwqTable& ours(ibv_rwq_ind_table* table) { return *static_cast<RwqTable*>(table); }
 
 /// Reads the specifications behind `attr` into `flow`, and puts the counters that they name into `counters`. Returns 0
 /// or errno, with the reason in the log.

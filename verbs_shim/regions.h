@@ -21,7 +21,7 @@ ibv_mr* add_region(ibv_pd* pd, Mr::Of of, size_t length, Register&& register_in)
   auto mr = std::make_unique<Mr>();
   auto core = std::make_shared<MrCore>();
   core->length = length;
-  NewHandle handle(next_handle(), from(pd->context).file, core);
+  NewHandle handle(next_handle(), ours(pd->context).file, core);
   {
     EngineLock lock(endpoint());
     core->key = register_in(lock.engine(), *mr);

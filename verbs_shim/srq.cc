@@ -48,13 +48,13 @@ ibv_srq* create(ibv_pd* pd, void* srq_context, ibv_srq_attr& attr, const SrqKind
   }
   auto srq = std::make_unique<Srq>();
   const uint32_t max_sge = attr.max_sge != 0 ? attr.max_sge : 1;
-  if (!srq->memory.take(from(pd), ReceiveQueue::bytes_for(attr.max_wr, max_sge), DomainMemory::kSharedReceiveQueue)) {
+  if (!srq->memory.take(ours(pd), ReceiveQueue::bytes_for(attr.max_wr, max_sge), DomainMemory::kSharedReceiveQueue)) {
     errno = ENOMEM;
     return nullptr;
   }
   {
     EngineLock lock(endpoint());
-    srq->queue = lock->objects().create_srq(from(pd).id, attr.max_wr, max_sge, srq.get(), srq->memory.get());
+    srq->queue = lock->objects().create_srq(ours(pd).id, attr.max_wr, max_sge, srq.get(), srq->memory.get());
     if (srq->queue != nullptr && !become(lock->objects(), *srq->queue, kind)) {
       lock->destroy_srq(std::exchange(srq->queue, nullptr));
     }
@@ -94,11 +94,11 @@ UROCE_VERBS_EXPORT int ibv_modify_srq(ibv_srq* base, ibv_srq_attr* attr, int mas
   if ((mask & ~(IBV_SRQ_LIMIT | IBV_SRQ_MAX_WR)) != 0) return with_errno(EINVAL);
   const bool resizes = (mask & IBV_SRQ_MAX_WR) != 0;
   if (resizes && (attr->max_wr == 0 || attr->max_wr > kMaxSrqWr)) return with_errno(EINVAL);
-  Srq& srq = from(base);
+  Srq& srq = ours(base);
   DomainMemory memory;  // after a resize it owns the old memory, and frees it
   if (resizes) {
     const size_t bytes = ReceiveQueue::bytes_for(attr->max_wr, srq.queue->max_sge());
-    if (!memory.take(from(base->pd), bytes, DomainMemory::kSharedReceiveQueue)) return with_errno(ENOMEM);
+    if (!memory.take(ours(base->pd), bytes, DomainMemory::kSharedReceiveQueue)) return with_errno(ENOMEM);
   }
   EngineLock lock(endpoint());
   SharedReceiveQueue& queue = *srq.queue;
@@ -119,7 +119,7 @@ UROCE_VERBS_EXPORT int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* attr) {
   if (is_the_parents(srq->context)) return refuse_to_child();
   if (!is_found(*srq)) return with_errno(ENOENT);
   EngineLock lock(endpoint());
-  const SharedReceiveQueue& queue = *from(srq).queue;
+  const SharedReceiveQueue& queue = *ours(srq).queue;
   attr->max_wr = queue.max_wr();
   attr->max_sge = queue.max_sge();
   attr->srq_limit = queue.limit();
@@ -129,12 +129,12 @@ UROCE_VERBS_EXPORT int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* attr) {
 UROCE_VERBS_EXPORT int ibv_destroy_srq(ibv_srq* base) {
   if (is_the_parents(base->context)) return 0;
   if (!is_found(*base)) return with_errno(ENOENT);
-  Srq& srq = from(base);
+  Srq& srq = ours(base);
   {
     EngineLock lock(endpoint());
     if (!lock->destroy_srq(srq.queue)) return with_errno(EBUSY);
   }
-  wait_for_acks(srq.mutex, srq.cond, srq.events_completed, from(srq.context).async.forget(srq));
+  wait_for_acks(srq.mutex, srq.cond, srq.events_completed, ours(srq.context).async.forget(srq));
   pthread_cond_destroy(&srq.cond);
   pthread_mutex_destroy(&srq.mutex);
   if (srq.xrcd != nullptr) srq.xrcd->users--;
@@ -171,7 +171,7 @@ ibv_srq* create_srq_extended(ibv_context*, ibv_srq_init_attr_ex* attr) {
       errno = error;
       return nullptr;
     }
-    return create(attr->pd, attr->srq_context, attr->attr, {.cq = &from(attr->cq), .tags = &attr->tm_cap});
+    return create(attr->pd, attr->srq_context, attr->attr, {.cq = &ours(attr->cq), .tags = &attr->tm_cap});
   }
   if (!xrc) return create(attr->pd, attr->srq_context, attr->attr);
   if ((attr->comp_mask & kXrc) != kXrc || attr->xrcd == nullptr || attr->cq == nullptr) {
@@ -182,7 +182,7 @@ ibv_srq* create_srq_extended(ibv_context*, ibv_srq_init_attr_ex* attr) {
     refuse_to_child();
     return nullptr;
   }
-  return create(attr->pd, attr->srq_context, attr->attr, {.cq = &from(attr->cq), .xrcd = &from(attr->xrcd)});
+  return create(attr->pd, attr->srq_context, attr->attr, {.cq = &ours(attr->cq), .xrcd = &ours(attr->xrcd)});
 }
 
 }  // namespace uroce::verbs

@@ -61,7 +61,7 @@ int post_srq_ops(ibv_srq* base, ibv_ops_wr* wr, ibv_ops_wr** bad_wr) {
     return refuse_to_child();
   }
   EngineLock lock(endpoint());
-  TagMatching* const tags = from(base).queue->tags();
+  TagMatching* const tags = ours(base).queue->tags();
   const Instant now = endpoint().now();
   for (; wr != nullptr; wr = wr->next) {
     TagOp op;

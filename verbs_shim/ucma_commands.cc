@@ -40,7 +40,7 @@ class OnEngine {
   ~OnEngine() {
     endpoint().drive();
     lock_.reset();
-    endpoint().kick();
+    endpoint().wake_thread();
   }
   OnEngine(const OnEngine&) = delete;
   OnEngine& operator=(const OnEngine&) = delete;

@@ -178,7 +178,7 @@ void Ucma::wait_turn(const UcmaFile& file, bool blocks) {
     }
     if (!blocks) return;
     if (!for_ever && endpoint().now() >= end) {
-      endpoint().kick();
+      endpoint().wake_thread();
       return;
     }
   }

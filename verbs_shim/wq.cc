@@ -23,7 +23,7 @@ static_assert(int{kRssSrcIpv4} == IBV_RX_HASH_SRC_IPV4 && int{kRssDstIpv4} == IB
 std::atomic<uint32_t> tables_in_use{0};
 
 int post_wq_recv(ibv_wq* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
-  return post_recv(from(base).events.base(), wr, bad_wr);
+  return post_recv(ours(base).events.base(), wr, bad_wr);
 }
 
 /// Returns 0 or errno.
@@ -67,8 +67,8 @@ ibv_wq* create_wq(ibv_context* context, ibv_wq_init_attr* attr) try {
   auto wq = std::make_unique<Wq>();
   QpInit init;
   init.type = QpType::kRawPacket;
-  init.pd = from(attr->pd).id;
-  init.recv_cq = from(attr->cq).queue;
+  init.pd = ours(attr->pd).id;
+  init.recv_cq = ours(attr->cq).queue;
   init.cap = {0, attr->max_wr, 1, std::max(attr->max_sge, 1u), 0};
   {
     EngineLock lock(endpoint());
@@ -121,7 +121,7 @@ int modify_wq(ibv_wq* base, ibv_wq_attr* attr) {
   constexpr uint32_t kKnown = IBV_WQ_ATTR_STATE | IBV_WQ_ATTR_CURR_STATE | IBV_WQ_ATTR_FLAGS;
   if ((attr->attr_mask & ~kKnown) != 0) return with_errno(EINVAL);
   if ((attr->attr_mask & IBV_WQ_ATTR_FLAGS) != 0 && attr->flags_mask != 0) return with_errno(EOPNOTSUPP);
-  Wq& wq = from(base);
+  Wq& wq = ours(base);
   EngineLock lock(endpoint());
   wq.state = wq_state_of(wq.qp->state());
   if ((attr->attr_mask & IBV_WQ_ATTR_CURR_STATE) != 0 && attr->curr_wq_state != wq.state) return with_errno(EINVAL);
@@ -142,13 +142,13 @@ int modify_wq(ibv_wq* base, ibv_wq_attr* attr) {
 
 int destroy_wq(ibv_wq* base) {
   if (is_the_parents(base->context)) return 0;
-  Wq& wq = from(base);
+  Wq& wq = ours(base);
   if (wq.tables != 0) return with_errno(EBUSY);
   {
     EngineLock lock(endpoint());
     lock->destroy_qp(wq.qp, endpoint().now());
   }
-  wait_for_acks(wq.mutex, wq.cond, wq.events_completed, from(wq.context).async.forget(wq));
+  wait_for_acks(wq.mutex, wq.cond, wq.events_completed, ours(wq.context).async.forget(wq));
   pthread_cond_destroy(&wq.cond);
   pthread_mutex_destroy(&wq.mutex);
   count_object(wq.pd, -1);
@@ -174,7 +174,7 @@ ibv_rwq_ind_table* create_rwq_ind_table(ibv_context* context, ibv_rwq_ind_table_
   }
   if (tables_in_use >= kMaxIndirectionTables) return fail(ENOMEM);
   auto table = std::make_unique<RwqTable>();
-  for (size_t i = 0; i < entries; i++) table->queues.push_back(&from(attr->ind_tbl[i]));
+  for (size_t i = 0; i < entries; i++) table->queues.push_back(&ours(attr->ind_tbl[i]));
   for (Wq* const wq : table->queues) wq->tables++;
   tables_in_use++;
   table->context = context;
@@ -189,7 +189,7 @@ ibv_rwq_ind_table* create_rwq_ind_table(ibv_context* context, ibv_rwq_ind_table_
 
 int destroy_rwq_ind_table(ibv_rwq_ind_table* base) {
   if (is_the_parents(base->context)) return 0;
-  RwqTable& table = from(base);
+  RwqTable& table = ours(base);
   if (table.qps != 0) return with_errno(EBUSY);
   for (Wq* const wq : table.queues) wq->tables--;
   tables_in_use--;
@@ -242,13 +242,13 @@ ibv_qp* create_rss_qp(const ibv_qp_init_attr_ex& attr) try {
   auto qp = std::make_unique<QueuePair>();
   qp->rss = std::make_shared<RssQueues>();
   RssGroup& group = qp->rss->group;
-  RwqTable& table = from(attr.rwq_ind_tbl);
+  RwqTable& table = ours(attr.rwq_ind_tbl);
   for (const Wq* const wq : table.queues) group.table.push_back(wq->qp);
   std::memcpy(group.key.data(), attr.rx_hash_conf.rx_hash_key, group.key.size());
   group.fields = static_cast<uint32_t>(attr.rx_hash_conf.rx_hash_fields_mask);
   QpInit init;
   init.type = QpType::kRawPacket;
-  init.pd = from(attr.pd).id;
+  init.pd = ours(attr.pd).id;
   init.cap = {};
   {
     EngineLock lock(endpoint());

@@ -36,12 +36,12 @@ namespace {
 
 SendWr& begin(ibv_qp_ex* base, WrOpcode opcode) {
   constexpr unsigned kFlags = kSendFence | kSendSignaled | kSendSolicited;
-  SendWr& wr = from(base).builder->next();
+  SendWr& wr = ours(base).builder->next();
   wr.wr_id = base->wr_id;
   wr.opcode = opcode;
   wr.flags = static_cast<uint8_t>(base->wr_flags & kFlags);
   const bool raw = base->qp_base.qp_type == IBV_QPT_RAW_PACKET;
-  if (raw && (base->wr_flags & kOffloadFlags) != 0) from(base).builder->fail(EINVAL);
+  if (raw && (base->wr_flags & kOffloadFlags) != 0) ours(base).builder->fail(EINVAL);
   return wr;
 }
 
@@ -84,9 +84,9 @@ void wr_local_inv(ibv_qp_ex* qp, uint32_t rkey) { begin(qp, WrOpcode::kLocalInv)
 
 void wr_bind_mw(ibv_qp_ex* qp, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info* info) {
   SendWr& wr = begin(qp, WrOpcode::kBindMw);
-  if (mw == nullptr || info == nullptr) return from(qp).builder->fail(EINVAL);
-  wr.bind.mw_rkey = from(mw).id;
-  wr.bind.new_rkey = key_after_bind(from(mw), rkey);
+  if (mw == nullptr || info == nullptr) return ours(qp).builder->fail(EINVAL);
+  wr.bind.mw_rkey = ours(mw).id;
+  wr.bind.new_rkey = key_after_bind(ours(mw), rkey);
   wr.bind.mr_lkey = info->mr != nullptr ? info->mr->lkey : 0;
   wr.bind.addr = info->addr;
   wr.bind.length = info->length;
@@ -94,14 +94,14 @@ void wr_bind_mw(ibv_qp_ex* qp, ibv_mw* mw, uint32_t rkey, const ibv_mw_bind_info
 }
 
 void wr_set_ud_addr(ibv_qp_ex* qp, ibv_ah* ah, uint32_t remote_qpn, uint32_t remote_qkey) {
-  SendWr& wr = from(qp).builder->last();
-  wr.ah = ah != nullptr ? from(ah).address.get() : nullptr;  // null is refused when it is posted
+  SendWr& wr = ours(qp).builder->last();
+  wr.ah = ah != nullptr ? ours(ah).address.get() : nullptr;  // null is refused when it is posted
   wr.remote_qpn = remote_qpn;
   wr.remote_qkey = remote_qkey;
 }
 
 void wr_set_sge_list(ibv_qp_ex* qp, size_t count, const ibv_sge* list) {
-  WrBuilder& builder = *from(qp).builder;
+  WrBuilder& builder = *ours(qp).builder;
   if (count > builder.max_sge() || builder.last_sges() == nullptr) {
     builder.fail(EINVAL);
     return;
@@ -119,7 +119,7 @@ void wr_set_sge(ibv_qp_ex* qp, uint32_t lkey, uint64_t addr, uint32_t length) {
 }
 
 void wr_set_inline_data_list(ibv_qp_ex* qp, size_t count, const ibv_data_buf* list) {
-  WrBuilder& builder = *from(qp).builder;
+  WrBuilder& builder = *ours(qp).builder;
   uint8_t* const data = builder.last_inline();
   uint32_t used = 0;
   for (size_t i = 0; i < count; i++) {
@@ -150,12 +150,12 @@ void wr_set_inline_data(ibv_qp_ex* qp, void* addr, size_t length) {
   wr_set_inline_data_list(qp, 1, &buffer);
 }
 
-void wr_start(ibv_qp_ex* qp) { from(qp).builder->start(); }
+void wr_start(ibv_qp_ex* qp) { ours(qp).builder->start(); }
 
-void wr_abort(ibv_qp_ex* qp) { from(qp).builder->finish(); }
+void wr_abort(ibv_qp_ex* qp) { ours(qp).builder->finish(); }
 
 int wr_complete(ibv_qp_ex* base) {
-  QueuePair& qp = from(base);
+  QueuePair& qp = ours(base);
   WrBuilder& builder = *qp.builder;
   int error = is_the_parents(qp.base()->context) ? refuse_to_child() : builder.error();
   if (error == 0) {
@@ -169,11 +169,11 @@ int wr_complete(ibv_qp_ex* base) {
   return with_errno(error);
 }
 
-void wr_not_offered(ibv_qp_ex* qp) { from(qp).builder->fail(EOPNOTSUPP); }
+void wr_not_offered(ibv_qp_ex* qp) { ours(qp).builder->fail(EOPNOTSUPP); }
 void wr_send_tso(ibv_qp_ex* qp, void*, uint16_t, uint16_t) { wr_not_offered(qp); }
 void wr_set_xrc_srqn(ibv_qp_ex* qp, uint32_t number) {
-  if (from(qp).base()->qp_type != IBV_QPT_XRC_SEND) return wr_not_offered(qp);
-  from(qp).builder->last().remote_srqn = number;
+  if (ours(qp).base()->qp_type != IBV_QPT_XRC_SEND) return wr_not_offered(qp);
+  ours(qp).builder->last().remote_srqn = number;
 }
 
 }  // namespace

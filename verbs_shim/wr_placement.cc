@@ -17,7 +17,7 @@ static_assert(static_cast<int>(WcOpcode::kFlush) == kWcFlush &&
 namespace {
 
 SendWr& begin_placement(ibv_qp_ex* base, WrOpcode opcode, uint32_t rkey, uint64_t remote_addr) {
-  SendWr& wr = from(base).builder->next();
+  SendWr& wr = ours(base).builder->next();
   wr.wr_id = base->wr_id;
   wr.opcode = opcode;
   wr.flags = static_cast<uint8_t>(base->wr_flags & (kSendFence | kSendSignaled));
@@ -30,13 +30,13 @@ void wr_flush(ibv_qp_ex* qp, uint32_t rkey, uint64_t remote_addr, size_t len, ui
   SendWr& wr = begin_placement(qp, WrOpcode::kFlush, rkey, remote_addr);
   constexpr unsigned kTypes = unsigned{kFlushToGlobal} | kFlushToPersistent;
   const bool known = type != 0 && (type & ~kTypes) == 0 && level <= static_cast<uint8_t>(FlushLevel::kRegion);
-  if (!known || len > UINT32_MAX) return from(qp).builder->fail(EINVAL);
+  if (!known || len > UINT32_MAX) return ours(qp).builder->fail(EINVAL);
   wr.flush = {static_cast<uint32_t>(len), type, static_cast<FlushLevel>(level)};
 }
 
 void wr_atomic_write(ibv_qp_ex* qp, uint32_t rkey, uint64_t remote_addr, const void* atomic_wr) {
   SendWr& wr = begin_placement(qp, WrOpcode::kAtomicWrite, rkey, remote_addr);
-  if (!try_copy(&wr.swap, atomic_wr, sizeof wr.swap)) from(qp).builder->fail(EFAULT);
+  if (!try_copy(&wr.swap, atomic_wr, sizeof wr.swap)) ours(qp).builder->fail(EFAULT);
 }
 
 /// Programs that were built with release 45 or later find the operation behind what release 44 had.

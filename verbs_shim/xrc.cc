@@ -52,7 +52,7 @@ ibv_qp* no_target(int error) {
 int get_srq_num(ibv_srq* base, uint32_t* number) {
   if (is_the_parents(base->context)) return refuse_to_child();
   EngineLock lock(endpoint());
-  const XrcAttachment& xrc = from(base).queue->xrc();
+  const XrcAttachment& xrc = ours(base).queue->xrc();
   if (xrc.domain == 0) return with_errno(EINVAL);  // peers name only those of XRC
   *number = xrc.number;
   return 0;
@@ -60,7 +60,7 @@ int get_srq_num(ibv_srq* base, uint32_t* number) {
 
 ibv_qp* create_xrc_target(const ibv_qp_init_attr_ex& attr) try {
   if ((attr.comp_mask & IBV_QP_INIT_ATTR_XRCD) == 0 || attr.xrcd == nullptr) return no_target(EINVAL);
-  Xrcd& xrcd = from(attr.xrcd);
+  Xrcd& xrcd = ours(attr.xrcd);
   if (is_the_parents(xrcd.context)) return no_target(refuse_to_child());
   std::unique_ptr<QueuePair> handle = make_handle(xrcd, attr.qp_context);
   // A target needs no protection domain. One that is named is in the structure, where librdmacm finds it again.
@@ -86,7 +86,7 @@ ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attr) try {
   const bool complete = (attr->comp_mask & kNeeded) == kNeeded && attr->xrcd != nullptr;
   if (!complete || attr->qp_type != IBV_QPT_XRC_RECV) return no_target(EINVAL);
   if (is_the_parents(attr->xrcd->context)) return no_target(refuse_to_child());
-  Xrcd& xrcd = from(attr->xrcd);
+  Xrcd& xrcd = ours(attr->xrcd);
   const bool has_context = (attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT) != 0;
   std::unique_ptr<QueuePair> handle = make_handle(xrcd, has_context ? attr->qp_context : nullptr);
   EngineLock lock(endpoint());
@@ -118,7 +118,7 @@ int destroy_xrc_target(QueuePair& handle) {
     std::erase(handles, &handle);
     if (handles.empty()) lock->destroy_qp(handle.qp, endpoint().now());
   }
-  wait_for_acks(base.mutex, base.cond, base.events_completed, from(base.context).async.forget(handle));
+  wait_for_acks(base.mutex, base.cond, base.events_completed, ours(base.context).async.forget(handle));
   pthread_cond_destroy(&base.cond);
   pthread_mutex_destroy(&base.mutex);
   handle.xrcd->users--;

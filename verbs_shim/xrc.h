@@ -16,7 +16,7 @@ struct Xrcd : ibv_xrcd {
   XrcdId id = 0;                   // the same for all handles that were opened with the same file
   std::atomic<uint32_t> users{0};  // target queue pairs and shared receive queues made with this handle
 };
-inline Xrcd& from(ibv_xrcd* xrcd) { return *static_cast<Xrcd*>(xrcd); }
+inline Xrcd& ours(ibv_xrcd* xrcd) { return *static_cast<Xrcd*>(xrcd); }
 
 /// A target queue pair, which lives as long as one handle on it does. All handles hear of its events; all calls with
 /// any of them are about the same queue pair. Under the engine's lock.

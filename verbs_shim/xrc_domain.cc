@@ -196,7 +196,7 @@ ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attr) try {
 
 int close_xrcd(ibv_xrcd* base) {
   if (is_the_parents(base->context)) return 0;
-  Xrcd& xrcd = from(base);
+  Xrcd& xrcd = ours(base);
   if (xrcd.users != 0) return with_errno(EBUSY);
   {
     const std::lock_guard guard(file_domains_mutex);

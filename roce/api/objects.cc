@@ -19,7 +19,7 @@ void CompletionQueue::request_event(bool solicited_only) {
   real(queue_.get())->arm(solicited_only ? Wake::kSolicited : Wake::kAny);
   // A program that requests an event is about to sleep: the endpoint's thread, if any, need not wait for it to drive.
   uroce::Endpoint* const endpoint = queue_.get_deleter().core->endpoint;
-  if (endpoint != nullptr) endpoint->kick();
+  if (endpoint != nullptr) endpoint->wake_thread();
 }
 
 // An object that is still in use stays, and is destroyed with the device.

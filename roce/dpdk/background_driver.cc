@@ -121,7 +121,7 @@ bool BackgroundDriver::start(std::string& error) {
 
 void BackgroundDriver::stop() {
   stopping_ = true;
-  kick();
+  wake();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -262,21 +262,21 @@ void BackgroundDriver::sleep(Duration longest) {
   armed_.store(false, std::memory_order_relaxed);
 }
 
-/// A wake-up cannot fall between the look at `kicked_` and the sleep: whoever kicks first says so, and then looks
-/// whether this thread waits; this thread first says that it waits, and then looks whether it was kicked.
+/// A wake-up cannot fall between the look at `wake_pending_` and the sleep: whoever wakes it first says so, and then
+/// looks whether this thread waits; this thread first says that it waits, and then looks whether it was woken.
 void BackgroundDriver::wait(Duration longest) {
   waits_.store(true);
-  if (kicked_.load() == 0) rung_ = wake_up_.wait(endpoint_.nic().wake_source()->fd(), longest);
+  if (wake_pending_.load() == 0) rung_ = wake_up_.wait(endpoint_.nic().wake_source()->fd(), longest);
   waits_.store(false);
-  if (kicked_.exchange(0) != 0) driving_.note_told(endpoint_.now());
+  if (wake_pending_.exchange(0) != 0) driving_.note_told(endpoint_.now());
 }
 
 void BackgroundDriver::nap(Duration duration) {
-  if (kicked_.load() == 0) {
+  if (wake_pending_.load() == 0) {
     const timespec timeout{duration.ns / 1'000'000'000, duration.ns % 1'000'000'000};
-    syscall(SYS_futex, reinterpret_cast<uint32_t*>(&kicked_), FUTEX_WAIT_PRIVATE, 0, &timeout, nullptr, 0);
+    syscall(SYS_futex, reinterpret_cast<uint32_t*>(&wake_pending_), FUTEX_WAIT_PRIVATE, 0, &timeout, nullptr, 0);
   }
-  if (kicked_.exchange(0) != 0) driving_.note_told(endpoint_.now());
+  if (wake_pending_.exchange(0) != 0) driving_.note_told(endpoint_.now());
 }
 
 /// The program may poll from now on, or may have made its only call. If it left nothing to be seen to before the thread
@@ -292,13 +292,13 @@ void BackgroundDriver::look_at_plan() {
   wake_up_.wake();
 }
 
-void BackgroundDriver::kick() {
+void BackgroundDriver::wake() {
   driving_.note_waits();
-  if (kicked_.exchange(1) != 0) return;
+  if (wake_pending_.exchange(1) != 0) return;
   if (waits_.load()) {
     wake_up_.wake();
   } else {
-    syscall(SYS_futex, reinterpret_cast<uint32_t*>(&kicked_), FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+    syscall(SYS_futex, reinterpret_cast<uint32_t*>(&wake_pending_), FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
   }
 }
 

@@ -70,7 +70,7 @@ class BackgroundDriver {
       look_at_plan();
   }
   /// The program waits for something, so the thread looks at once. Any thread, with or without the lock.
-  void kick();
+  void wake();
   uint64_t turns() const { return turns_; }
 
  private:
@@ -97,7 +97,7 @@ class BackgroundDriver {
   EndpointImpl& endpoint_;
   Driving driving_;
   std::atomic<bool> stopping_{false};
-  std::atomic<uint32_t> kicked_{0};
+  std::atomic<uint32_t> wake_pending_{0};
   std::atomic<bool> waits_{false};  // in `wait`, or about to be
   std::atomic<bool> armed_{false};  // and the device wakes it for each frame; changes under the engine's lock
   Instant planned_;                 // when it wakes up then without a frame; under the engine's lock

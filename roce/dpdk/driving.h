@@ -84,7 +84,7 @@ class Driving {
   enum class Do : uint8_t {
     kDrive,      // take the engine, and make turns
     kYield,      // give up the CPU, and look again
-    kNap,        // sleep for a time; only `kick` ends it earlier
+    kNap,        // sleep for a time; only `wake` ends it earlier
     kStandBack,  // sleep, rung by what is left lying
     kSleep,      // sleep, rung by each frame
   };

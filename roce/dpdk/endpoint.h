@@ -56,7 +56,7 @@ class Endpoint {
   virtual void transmit(Instant now) = 0;
   void transmit() { transmit(now()); }
   /// The program waits for something asynchronous (it armed a CQ, or sleeps): the background thread looks at once.
-  virtual void kick() = 0;
+  virtual void wake_thread() = 0;
   /// The program has woken up and is about to poll, so the background thread stands back as after `drive`.
   virtual void note_awake() = 0;
 

@@ -39,7 +39,7 @@ class EndpointImpl final : public Endpoint {
   uint32_t drive() override;
   using Endpoint::transmit;
   void transmit(Instant now) override;
-  void kick() override { driver_.kick(); }
+  void wake_thread() override { driver_.wake(); }
   void note_awake() override { driver_.driving().note_driven(now()); }
 
   EndpointCm& connections() override { return cm_; }

@@ -72,14 +72,14 @@ class EngineMachine final : public Machine {
       wr.remote_qkey = kEngineQkey;
     }
     const PostResult result = engine(qp).post_send(*qps_[qp], wr, host(qp).host->now());
-    host(qp).host->kick();
+    host(qp).host->wake();
     return answer_of(result);
   }
   Answer post_receive(unsigned qp, const RecvWr& wr) override {
     const bool shared = program_.qps[qp].srq;
     const PostResult result =
         shared ? host(qp).srq->post(wr) : engine(qp).post_recv(*qps_[qp], wr, host(qp).host->now());
-    host(qp).host->kick();
+    host(qp).host->wake();
     return answer_of(result);
   }
   uint32_t poll(unsigned endpoint, unsigned cq, std::span<Completion> out) override {
@@ -175,7 +175,7 @@ class EngineMachine final : public Machine {
   void vanish(unsigned qp);
   void restart(unsigned endpoint, bool same_numbers);
   void advance(Instant end) {
-    for (const One& one : hosts_) one.host->kick();
+    for (const One& one : hosts_) one.host->wake();
     auto& events = world_.events();
     while (events.next() <= end && !stuck_) {
       events.step();

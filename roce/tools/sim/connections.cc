@@ -102,7 +102,7 @@ void Party::connect(uint32_t count, uint64_t per_second, const IpAddress& to) {
   to_begin_ = count;
   interval_ = {per_second == 0 ? 0 : static_cast<int64_t>(1'000'000'000 / per_second)};
   first_start_ = host_.now();
-  host_.kick();
+  host_.wake();
 }
 
 Instant Party::next_start() const {
@@ -116,7 +116,7 @@ void Party::disconnect_all() {
   // Not by address, which differs from run to run.
   std::sort(to_end_.begin(), to_end_.end(),
             [](const cm::Id* a, const cm::Id* b) { return a->local().port < b->local().port; });
-  host_.kick();
+  host_.wake();
 }
 
 void Party::run() {
@@ -144,7 +144,7 @@ void Party::begin_some() {
       on_event(event);
     }
   }
-  if (may_begin()) host_.kick();
+  if (may_begin()) host_.wake();
 }
 
 void Party::end_some() {

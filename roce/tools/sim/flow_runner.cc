@@ -98,7 +98,7 @@ void FlowRunner::put_half(uint32_t host, const Half& half) {
   QpAttributes attributes;
   attributes.state = QpState::kReset;
   engine(host).modify_qp(*half.qp, attributes, kAttrState, network_.world().now());
-  network_.host(host).kick();
+  network_.host(host).wake();
   sides_[host].idle.push_back(half);
 }
 
@@ -167,7 +167,7 @@ void FlowRunner::post_pieces(Active& flow, uint32_t slot) {
     flow.pieces_out++;
     if (flow.left != FlowSpec::kEndless) flow.left -= bytes;
   }
-  network_.host(asker).kick();
+  network_.host(asker).wake();
 }
 
 void FlowRunner::on_completion(const Completion& completion) {

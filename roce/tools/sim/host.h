@@ -36,8 +36,8 @@ class Host final : public Actor<Host>, private Waker {
   /// keys as the old one, in the same order. Frames and timers of the old engine may still come.
   void restart_engine(bool same_numbers);
 
-  /// To be called when something was posted from outside the simulation: the engine gets a turn now.
-  void kick() { wake(); }
+  /// The engine gets a turn: something was posted from outside the simulation, or a frame came.
+  void wake() override { wake_at(events_.now() + turn_delay_); }
   /// How long after a frame arrives the engine gets to run.
   void set_turn_delay(Duration delay) { turn_delay_ = delay; }
   /// Called after every turn: the program that runs on this host.
@@ -48,7 +48,6 @@ class Host final : public Actor<Host>, private Waker {
   void on_event(Event event, Instant now);
 
  private:
-  void wake() override { wake_at(events_.now() + turn_delay_); }
   void wake_at(Instant when);
   Instant next_timeout() const;
   void watch_timers();

@@ -70,13 +70,13 @@ struct Side {
   }
   PostResult send(const SendWr& wr) const {
     const PostResult result = engine().post_send(*qp, wr, host->now());
-    host->kick();
+    host->wake();
     return result;
   }
   PostResult receive(uint64_t wr_id, std::span<const Sge> sges) const {
     const PostResult result =
         engine().post_recv(*qp, {wr_id, sges.data(), static_cast<uint32_t>(sges.size())}, host->now());
-    host->kick();
+    host->wake();
     return result;
   }
   PostResult receive(uint64_t wr_id, const Sge& sge) const { return receive(wr_id, std::span(&sge, 1)); }

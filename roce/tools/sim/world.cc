@@ -39,13 +39,13 @@ Cable World::connect(Host& a, Host& b, const LinkConfig& config) {
   return cable;
 }
 
-void World::kick_all() {
-  for (const auto& host : hosts_) host->kick();
+void World::wake_all() {
+  for (const auto& host : hosts_) host->wake();
 }
 
 bool World::run_until_idle(Duration limit) {
   const Instant end = now() + limit;
-  kick_all();
+  wake_all();
   while (!events_.empty()) {
     if (events_.next() > end) return false;
     events_.step();
@@ -55,7 +55,7 @@ bool World::run_until_idle(Duration limit) {
 
 void World::run_for(Duration duration) {
   const Instant end = now() + duration;
-  kick_all();
+  wake_all();
   while (events_.next() <= end) events_.step();
   events_.advance_to(end);
 }

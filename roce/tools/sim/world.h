@@ -47,7 +47,7 @@ class World {
   template <typename Done>
   bool run_until(Done&& done, Duration limit = milliseconds(60'000)) {
     const Instant end = now() + limit;
-    kick_all();
+    wake_all();
     while (!done()) {
       if (events_.next() > end) return false;  // also when it is never()
       events_.step();
@@ -56,7 +56,7 @@ class World {
   }
 
  private:
-  void kick_all();
+  void wake_all();
   /// The random stream of an object. It depends on the kind and number of the object, so that one more link changes no
   /// host.
   SeededRandom stream(uint32_t kind, size_t number) const;

@@ -21,7 +21,7 @@ struct SimulatedHost {
   SimulatedHost(sim::EventQueue& events, const Scenario& scenario, bool is_b)
       : host(events, End::config_of(scenario, is_b), End::seed_of(is_b)), end(host.engine(), scenario, is_b) {
     host.set_program([this] {
-      if (end.work(host.now())) host.kick();
+      if (end.work(host.now())) host.wake();
     });
   }
   sim::Host host;
@@ -43,7 +43,7 @@ Outcome in_simulator(const Scenario& scenario) {
   End::connect(a.end, b.end, events.now());
   for (SimulatedHost* end : {&b, &a}) {
     end->end.start();
-    end->host.kick();
+    end->host.wake();
   }
   const Instant limit = events.now() + kLimit;
   while (!events.empty() && events.next() <= limit) events.step();

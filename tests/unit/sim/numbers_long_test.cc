@@ -45,7 +45,7 @@ class Numbers : public testing::Test {
       wr.imm_or_rkey = static_cast<uint32_t>(posted_);
       ASSERT_EQ(from_.engine().post_send(*from_.qp, wr, from_.host->now()), PostResult::kOk);
     }
-    if (posted) bed_.a.kick();
+    if (posted) bed_.a.wake();
   }
 
   void take() {

@@ -147,7 +147,7 @@ void Star::start() {
       wr.rkey = rkeys_[i];
       require(hosts_[i]->engine().post_send(*qps_[i], wr, world_.now()) == PostResult::kOk);
     }
-    hosts_[i]->kick();
+    hosts_[i]->wake();
   }
 }
 

@@ -56,7 +56,7 @@ class Stream {
   }
   /// Bits per second that completed in `measured`, after a run-up of `before`.
   double goodput(Duration before, Duration measured) {
-    bed_.a.kick();
+    bed_.a.wake();
     bed_.world.run_for(before);
     const uint64_t from = completed_;
     bed_.world.run_for(measured);
@@ -85,7 +85,7 @@ class Stream {
     wr.rkey = far_.key;
     bool posted = false;
     while (failures_.empty() && a_.engine().post_send(*a_.qp, wr, a_.host->now()) == PostResult::kOk) posted = true;
-    if (posted) bed_.a.kick();
+    if (posted) bed_.a.wake();
   }
 
   Testbed bed_;
