@@ -91,8 +91,8 @@ bool wanted(const Options& options, Role role) {
 
 class Program {
  public:
-  Program(const Options& options, const replay::ReplayOptions& replay_options, replay::Attachment& attachment)
-      : options_(options), replay_options_(replay_options), attachment_(attachment) {}
+  Program(const Options& options, const replay::ReplayOptions& replay_options, replay::PlayerPort& player_port)
+      : options_(options), replay_options_(replay_options), player_port_(player_port) {}
   int run();
 
  private:
@@ -102,7 +102,7 @@ class Program {
 
   const Options& options_;
   const replay::ReplayOptions& replay_options_;
-  replay::Attachment& attachment_;
+  replay::PlayerPort& player_port_;
   Totals totals_;
 };
 
@@ -113,7 +113,7 @@ bool Program::replay_conversations(const Recording& recording) {
     if (!wanted(options_, recording.conversations[i])) continue;
     for (const Role role : {Role::kResponder, Role::kRequester}) {
       if (!wanted(options_, role)) continue;
-      const RoleResult result = replay::replay(recording, i, role, replay_options_, attachment_);
+      const RoleResult result = replay::replay(recording, i, role, replay_options_, player_port_);
       if (!options_.quiet) {
         print_result(options_.style, replay::describe(recording.conversations[i]), "packets", role, result);
       }
@@ -197,9 +197,9 @@ int run(int argc, char** argv, NetPcap* port) {
     replay_options.withheld |= replay::ToleranceUse::bit(tolerance_of(name).value());
   }
   if (!read_parameters(options.parameters, replay_options.parameters)) return kCannot;
-  replay::MemoryAttachment memory;
-  replay::Attachment* const attachment = port != nullptr ? static_cast<replay::Attachment*>(port) : &memory;
-  return Program(options, replay_options, *attachment).run();
+  replay::MemoryPlayerPort memory;
+  replay::PlayerPort* const player_port = port != nullptr ? static_cast<replay::PlayerPort*>(port) : &memory;
+  return Program(options, replay_options, *player_port).run();
 }
 
 /// EAL's arguments come before "--", as in every DPDK application.

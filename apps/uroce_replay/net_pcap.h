@@ -1,4 +1,4 @@
-// The player's attachment as a DPDK port with the driver net_pcap: delivered frames are written to the file from which
+// The player's port as a DPDK port with the driver net_pcap: delivered frames are written to the file from which
 // the port receives, and what the engine sends is read back from the file that the port writes.
 //
 // net_pcap reads its file when it is asked for frames, so the file may grow while it is in use: a frame is appended,
@@ -10,7 +10,7 @@
 #include <string>
 
 #include "dpdk/dpdk_port.h"
-#include "replay/attachment.h"
+#include "replay/player_port.h"
 
 namespace uroce::replay_app {
 
@@ -29,7 +29,7 @@ class Eal {
 };
 
 /// Throws std::runtime_error when there is no such port, or when it loses a frame.
-class NetPcap final : public replay::Attachment, private Port {
+class NetPcap final : public replay::PlayerPort, private Port {
  public:
   /// Takes over a net_pcap port among EAL's arguments: `rx_pcap` is the capture, `tx_pcap` gets what is sent.
   NetPcap();

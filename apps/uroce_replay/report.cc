@@ -17,9 +17,9 @@ void print_difference(const replay::Difference& difference) {
     where += (where.empty() ? "after frame " : ", after frame ") + std::to_string(difference.because);
   std::printf("  %s: %s\n", where.c_str(), difference.title.c_str());
   size_t width = 8;
-  for (const replay::Row& row : difference.rows) width = std::max(width, row.recorded.size());
+  for (const replay::FieldPair& row : difference.rows) width = std::max(width, row.recorded.size());
   std::printf("    %-15s %-*s  ours\n", "", static_cast<int>(width), "recorded");
-  for (const replay::Row& row : difference.rows) {
+  for (const replay::FieldPair& row : difference.rows) {
     std::printf("  %s %-15s %-*s  %s\n", row.same ? " " : "*", row.field.c_str(), static_cast<int>(width),
                 row.recorded.c_str(), row.ours.c_str());
     if (!row.same && *row.rule != '\0') std::printf("      rule: %s\n", row.rule);

@@ -103,7 +103,7 @@ class Comparison : public ::testing::TestWithParam<int> {
   /// The fields that differ; "" when none does.
   std::string fields(const Bytes& frame) {
     std::string different;
-    for (const Row& row : compare(*bench_, bench_->qp(1), expected_, 0, frame))
+    for (const FieldCheck& row : compare(*bench_, bench_->qp(1), expected_, 0, frame))
       if (!row.same) different += (different.empty() ? "" : " ") + row.field;
     return different;
   }

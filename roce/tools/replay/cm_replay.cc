@@ -37,8 +37,8 @@ std::string place_of(size_t at, MadKind kind) {
   return behind >= private_data_at(kind) ? "private_data" : format("byte %zu", behind);
 }
 
-std::vector<Row> compare_mads(MadKind kind, const cm::MadBytes& expected, const cm::MadBytes& ours) {
-  std::vector<Row> rows;
+std::vector<FieldPair> compare_mads(MadKind kind, const cm::MadBytes& expected, const cm::MadBytes& ours) {
+  std::vector<FieldPair> rows;
   const auto add = [&](const std::string& field, const std::string& recorded, const std::string& actual) {
     rows.push_back({field, recorded, actual, recorded == actual, kFieldRule});
   };
@@ -77,7 +77,8 @@ class CmReplay {
   void remember(const cm::MadBytes& bytes) { earlier_.insert(content_of(bytes)); }
   void drop_repetitions();
   void drop_answers(const CmMad* next);
-  void differ(const std::string& title, uint64_t frame, std::vector<Row> rows = {}, const std::string& reason = {});
+  void differ(const std::string& title, uint64_t frame, std::vector<FieldPair> rows = {},
+              const std::string& reason = {});
 
   const CmExchange& exchange_;
   const bool active_;
@@ -87,7 +88,8 @@ class CmReplay {
   RoleResult result_;
 };
 
-void CmReplay::differ(const std::string& title, uint64_t frame, std::vector<Row> rows, const std::string& reason) {
+void CmReplay::differ(const std::string& title, uint64_t frame, std::vector<FieldPair> rows,
+                      const std::string& reason) {
   Difference difference{title, frame, because_, std::move(rows), {}};
   if (!reason.empty()) difference.reasons.push_back(reason);
   result_.differences.push_back(std::move(difference));
@@ -129,7 +131,7 @@ void CmReplay::on_own(const CmMad& mad) {
   player_.sent.pop_front();
   remember(ours);
   const auto kind = static_cast<MadKind>(static_cast<unsigned>(mad.attribute) - kFirstMadAttribute);
-  std::vector<Row> rows = compare_mads(kind, player_.expected(mad, ours), ours);
+  std::vector<FieldPair> rows = compare_mads(kind, player_.expected(mad, ours), ours);
   result_.compared++;
   if (!all_same(rows)) differ("a message differs", mad.frame, std::move(rows));
 }

@@ -16,7 +16,7 @@ class Comparison {
  public:
   Comparison(const CompareContext& context, const Recorded& recorded, const PacketView& ours, ToleranceUse& used)
       : context_(context), recorded_(recorded), theirs_(recorded.view), ours_(ours), used_(used) {}
-  std::vector<Row> run();
+  std::vector<FieldPair> run();
 
  private:
   void row(const char* field, const std::string& recorded, const std::string& ours, const char* rule) {
@@ -44,7 +44,7 @@ class Comparison {
   const PacketView& theirs_;
   const PacketView& ours_;
   ToleranceUse& used_;
-  std::vector<Row> rows_;
+  std::vector<FieldPair> rows_;
 };
 
 std::string syndrome_text(uint8_t syndrome) {
@@ -219,7 +219,7 @@ void Comparison::payload() {
   number("padding", padding(theirs_), padding(ours_), "the bytes behind the payload are 0");
 }
 
-std::vector<Row> Comparison::run() {
+std::vector<FieldPair> Comparison::run() {
   path();
   bth();
   if (theirs_.bth.opcode == ours_.bth.opcode) {
@@ -235,15 +235,15 @@ std::vector<Row> Comparison::run() {
 
 }  // namespace
 
-std::vector<Row> compare(const CompareContext& context, const Recorded& recorded, const PacketView& ours,
-                         ToleranceUse& used) {
+std::vector<FieldPair> compare(const CompareContext& context, const Recorded& recorded, const PacketView& ours,
+                               ToleranceUse& used) {
   return Comparison(context, recorded, ours, used).run();
 }
 
 bool gives_credits(const Aeth& aeth) { return aeth_value(aeth.syndrome) != kCreditsInvalid; }
 
-bool all_same(const std::vector<Row>& rows) {
-  return std::all_of(rows.begin(), rows.end(), [](const Row& row) { return row.same; });
+bool all_same(const std::vector<FieldPair>& rows) {
+  return std::all_of(rows.begin(), rows.end(), [](const FieldPair& row) { return row.same; });
 }
 
 std::string summary(const PacketView& packet) {

@@ -12,7 +12,7 @@ namespace uroce::replay {
 
 enum class Role : uint8_t { kRequester, kResponder };
 
-struct Row {
+struct FieldPair {
   std::string field;
   std::string recorded;
   std::string ours;
@@ -24,7 +24,7 @@ struct Difference {
   std::string title;
   uint64_t frame = 0;    // number of the recorded packet; 0: there is none
   uint64_t because = 0;  // number of the packet that our packet answers; 0: none
-  std::vector<Row> rows;
+  std::vector<FieldPair> rows;
   std::vector<std::string> reasons;  // what our engine said
 };
 
@@ -41,11 +41,11 @@ struct CompareContext {
 };
 
 /// Compares all fields. Those with a tolerance count as the same, and the tolerance is counted in `used`.
-std::vector<Row> compare(const CompareContext& context, const Recorded& recorded, const PacketView& ours,
-                         ToleranceUse& used);
+std::vector<FieldPair> compare(const CompareContext& context, const Recorded& recorded, const PacketView& ours,
+                               ToleranceUse& used);
 /// True when the AETH of an ACK gives credits.
 bool gives_credits(const Aeth& aeth);
-bool all_same(const std::vector<Row>& rows);
+bool all_same(const std::vector<FieldPair>& rows);
 /// Describes one packet, for those that have no partner.
 std::string summary(const PacketView& packet);
 

@@ -30,7 +30,7 @@ EngineConfig config_of(const PlayerSetup& setup) {
 
 }  // namespace
 
-Player::Player(const PlayerSetup& setup, Attachment& attachment) : attachment_(attachment) {
+Player::Player(const PlayerSetup& setup, PlayerPort& player_port) : player_port_(player_port) {
   engine_ =
       std::make_unique<Engine>(config_of(setup), static_cast<Port&>(*this), random_, static_cast<Observer&>(*this));
   pd_ = engine_->objects().allocate_pd();
@@ -79,7 +79,7 @@ void Player::turn(uint32_t packets) {
   bool active = true;
   while (active) {
     active = engine_->turn(now_) != 0;
-    attachment_.collect(frames);
+    player_port_.collect(frames);
   }
   allowed_ = 0;
   for (Bytes& frame : frames) {
@@ -108,13 +108,13 @@ Bytes Player::readdressed(const Recorded& recorded, uint32_t qpn, uint32_t rkey)
   return bytes;
 }
 
-uint32_t Player::receive(RxFrame* frames, uint32_t max) { return attachment_.port().receive(frames, max); }
+uint32_t Player::receive(RxFrame* frames, uint32_t max) { return player_port_.port().receive(frames, max); }
 
-void Player::release_rx(RxFrame* frames, uint32_t count) { attachment_.port().release_rx(frames, count); }
+void Player::release_rx(RxFrame* frames, uint32_t count) { player_port_.port().release_rx(frames, count); }
 
 uint32_t Player::acquire_tx(TxFrame* frames, uint32_t max) {
   const uint32_t count = std::min(max, allowed_);
-  return count == 0 ? 0 : attachment_.port().acquire_tx(frames, count);
+  return count == 0 ? 0 : player_port_.port().acquire_tx(frames, count);
 }
 
 void Player::send(TxFrame* frames, uint32_t count) {
@@ -124,7 +124,7 @@ void Player::send(TxFrame* frames, uint32_t count) {
         frames[i].bytes != 0 && parse_frame({frames[i].data, frames[i].bytes}, view) != ParseResult::kNotRoce;
     if (packet && allowed_ != 0) allowed_--;
   }
-  attachment_.port().send(frames, count);
+  player_port_.port().send(frames, count);
 }
 
 void Player::on_error_completion(const Qp& /*qp*/, const Completion& completion) {

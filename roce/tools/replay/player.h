@@ -9,7 +9,7 @@
 
 #include "base/random.h"
 #include "engine/engine.h"
-#include "replay/attachment.h"
+#include "replay/player_port.h"
 #include "replay/recording.h"
 
 namespace uroce::replay {
@@ -24,7 +24,7 @@ struct PlayerSetup {
 
 class Player final : private Port, private Observer {
  public:
-  Player(const PlayerSetup& setup, Attachment& attachment);
+  Player(const PlayerSetup& setup, PlayerPort& player_port);
   ~Player() override;
 
   /// Why there is no QP; empty when there is one.
@@ -40,7 +40,7 @@ class Player final : private Port, private Observer {
   void set_time(Instant now) { now_ = std::max(now_, now); }
   /// Turns the engine until it has nothing more to do now; at most `packets` are sent.
   void turn(uint32_t packets);
-  void deliver(std::span<const uint8_t> frame) { attachment_.deliver(frame); }
+  void deliver(std::span<const uint8_t> frame) { player_port_.deliver(frame); }
   /// The captured packet as the peer would have sent it to our QP, with our keys. A wrong iCRC stays wrong.
   static Bytes readdressed(const Recorded& recorded, uint32_t qpn, uint32_t rkey);
 
@@ -59,7 +59,7 @@ class Player final : private Port, private Observer {
   void connect(const PlayerSetup& setup);
 
   std::string error_;
-  Attachment& attachment_;
+  PlayerPort& player_port_;
   SeededRandom random_{1};
   uint32_t allowed_ = 0;
   Instant now_{1'000'000'000};

@@ -14,7 +14,7 @@ RoleResult skipped(const char* why) {
 }  // namespace
 
 RoleResult replay(const Recording& recording, size_t index, Role role, const ReplayOptions& options,
-                  Attachment& attachment) {
+                  PlayerPort& player_port) {
   const Conversation& conversation = recording.conversations.at(index);
   const Service service = conversation.service;
   if (service != Service::kRc && service != Service::kUc && service != Service::kUd) {
@@ -25,8 +25,8 @@ RoleResult replay(const Recording& recording, size_t index, Role role, const Rep
   if (service == Service::kRc && !conversation.requester_qpn && role == Role::kResponder) {
     return skipped("nothing in the capture answers, so nothing tells the requester's QP");
   }
-  RoleResult result = role == Role::kResponder ? replay_responder(conversation, options, attachment)
-                                               : replay_requester(conversation, options, attachment);
+  RoleResult result = role == Role::kResponder ? replay_responder(conversation, options, player_port)
+                                               : replay_requester(conversation, options, player_port);
   if (result.outcome != Outcome::kSkipped && !result.differences.empty()) result.outcome = Outcome::kDifferent;
   return result;
 }

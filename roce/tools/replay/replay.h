@@ -1,8 +1,8 @@
 // Lets our engine take one side of a recorded conversation, and compares what it sends with what was recorded.
 //
 //   Recording recording = read_recording(file);
-//   MemoryAttachment attachment;
-//   for (conversation, role) RoleResult result = replay(recording, conversation, role, options, attachment);
+//   MemoryPlayerPort player_port;
+//   for (conversation, role) RoleResult result = replay(recording, conversation, role, options, player_port);
 //
 // As responder, the engine receives the recorded requests at their times, and its answers are compared with the
 // recorded ones. As requester, work requests are made from the recorded requests and posted when their first packet was
@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "replay/attachment.h"
 #include "replay/compare.h"
 #include "replay/parameters.h"
+#include "replay/player_port.h"
 #include "replay/recording.h"
 
 namespace uroce::replay {
@@ -38,11 +38,11 @@ struct RoleResult {
   std::vector<std::string> learned;   // "path MTU 1024", ...
 };
 
-/// Replays over `attachment`, which can be used for one conversation and role after the other.
+/// Replays over `player_port`, which can be used for one conversation and role after the other.
 RoleResult replay(const Recording& recording, size_t conversation, Role role, const ReplayOptions& options,
-                  Attachment& attachment);
+                  PlayerPort& player_port);
 /// The two halves of `replay`.
-RoleResult replay_responder(const Conversation& conversation, const ReplayOptions& options, Attachment& attachment);
-RoleResult replay_requester(const Conversation& conversation, const ReplayOptions& options, Attachment& attachment);
+RoleResult replay_responder(const Conversation& conversation, const ReplayOptions& options, PlayerPort& player_port);
+RoleResult replay_requester(const Conversation& conversation, const ReplayOptions& options, PlayerPort& player_port);
 
 }  // namespace uroce::replay

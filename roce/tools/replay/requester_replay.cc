@@ -5,7 +5,7 @@
 #include <cstring>
 #include <memory>
 
-#include "replay/learn.h"
+#include "replay/learned_responder.h"
 #include "replay/player.h"
 #include "replay/replay.h"
 #include "replay/text.h"
@@ -29,11 +29,11 @@ struct Message {
 
 class RequesterReplay {
  public:
-  RequesterReplay(const Conversation& conversation, const ReplayOptions& options, Attachment& attachment)
+  RequesterReplay(const Conversation& conversation, const ReplayOptions& options, PlayerPort& player_port)
       : conversation_(conversation),
         packets_(conversation.packets),
         parameters_(options.parameters),
-        attachment_(attachment) {
+        player_port_(player_port) {
     result_.mtu = learn_mtu(conversation, parameters_, mtu_proven_);
     result_.used.withheld = options.withheld;
   }
@@ -57,7 +57,7 @@ class RequesterReplay {
   const Conversation& conversation_;
   const std::vector<Recorded>& packets_;
   const Parameters& parameters_;
-  Attachment& attachment_;
+  PlayerPort& player_port_;
   RoleResult result_;
   bool mtu_proven_ = false;
   Psn first_psn_;
@@ -215,7 +215,7 @@ bool RequesterReplay::set_up() {
   attributes.max_rd_atomic = static_cast<uint8_t>(parameters_.read_depth.value_or(255));
   attributes.timeout = 14;
   if (!messages_.empty()) attributes.qkey = messages_.front().wr.remote_qkey;
-  player_ = std::make_unique<Player>(setup, attachment_);
+  player_ = std::make_unique<Player>(setup, player_port_);
   if (!player_->error().empty()) return refuse(player_->error());
   MemoryTable& table = player_->engine().memory();
   arena_.resize(arena_.size() + 1);
@@ -324,7 +324,7 @@ void RequesterReplay::on_request(size_t at) {
   context.recorded_qpn = conversation_.requester_qpn.value_or(0);
   context.reliable = reliable();
   context.first = first_of_path_;
-  std::vector<Row> rows = compare(context, recorded, ours, result_.used);
+  std::vector<FieldPair> rows = compare(context, recorded, ours, result_.used);
   result_.compared++;
   if (all_same(rows)) return;
   result_.differences.push_back({"a request differs", recorded.frame, 0, std::move(rows), player_->reasons});
@@ -361,8 +361,8 @@ RoleResult RequesterReplay::run() {
 
 }  // namespace
 
-RoleResult replay_requester(const Conversation& conversation, const ReplayOptions& options, Attachment& attachment) {
-  return RequesterReplay(conversation, options, attachment).run();
+RoleResult replay_requester(const Conversation& conversation, const ReplayOptions& options, PlayerPort& player_port) {
+  return RequesterReplay(conversation, options, player_port).run();
 }
 
 }  // namespace uroce::replay

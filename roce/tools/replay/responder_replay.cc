@@ -3,7 +3,7 @@
 #include <cstring>
 #include <memory>
 
-#include "replay/align.h"
+#include "replay/answer_pairs.h"
 #include "replay/player.h"
 #include "replay/text.h"
 #include "transport/packet_count.h"
@@ -35,12 +35,12 @@ struct Memory {
 
 class ResponderReplay {
  public:
-  ResponderReplay(const Conversation& conversation, const ReplayOptions& options, Attachment& attachment)
+  ResponderReplay(const Conversation& conversation, const ReplayOptions& options, PlayerPort& player_port)
       : conversation_(conversation),
         packets_(conversation.packets),
         parameters_(options.parameters),
-        attachment_(attachment),
-        learned_(learn(conversation, options.parameters)) {
+        player_port_(player_port),
+        learned_(learn_responder(conversation, options.parameters)) {
     result_.used.withheld = options.withheld;
   }
   RoleResult run();
@@ -64,15 +64,15 @@ class ResponderReplay {
   const Conversation& conversation_;
   const std::vector<Recorded>& packets_;
   const Parameters& parameters_;
-  Attachment& attachment_;
-  const Learned learned_;
+  PlayerPort& player_port_;
+  const LearnedResponder learned_;
   RoleResult result_;
   std::unique_ptr<uint8_t[]> receive_buffer_;
   std::map<uint32_t, Memory> memory_;
   uint32_t receive_key_ = 0;
   std::unique_ptr<Player> player_;  // declared after the memory that it uses
   std::vector<OurAnswer> ours_;
-  Progress progress_;
+  MsnByPsn progress_;
   Memory* write_memory_ = nullptr;  // where the WRITE under way goes
   uint64_t write_va_ = 0;
 };
@@ -129,7 +129,7 @@ bool ResponderReplay::set_up() {
       break;
     }
   }
-  player_ = std::make_unique<Player>(setup, attachment_);
+  player_ = std::make_unique<Player>(setup, player_port_);
   if (!player_->error().empty()) return refuse(player_->error());
   for (const auto& [rkey, region] : learned_.regions) {
     if (!add_memory(rkey, region)) return false;
@@ -328,14 +328,14 @@ RoleResult ResponderReplay::run() {
     player_->set_time(start + (packets_[at].time - packets_.front().time));
     step(at);
   }
-  align(conversation_, ours_, progress_, result_);
+  pair_answers(conversation_, ours_, progress_, result_);
   return std::move(result_);
 }
 
 }  // namespace
 
-RoleResult replay_responder(const Conversation& conversation, const ReplayOptions& options, Attachment& attachment) {
-  return ResponderReplay(conversation, options, attachment).run();
+RoleResult replay_responder(const Conversation& conversation, const ReplayOptions& options, PlayerPort& player_port) {
+  return ResponderReplay(conversation, options, player_port).run();
 }
 
 }  // namespace uroce::replay

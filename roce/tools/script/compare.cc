@@ -79,7 +79,7 @@ class Comparison {
   Comparison(Testbench& testbench, ScriptQp& qp, const Statement& statement, int64_t round, const PacketView& view)
       : testbench_(testbench), qp_(qp), statement_(statement), round_(round), view_(view) {}
 
-  std::vector<Row> rows() {
+  std::vector<FieldCheck> rows() {
     name();
     bth();
     extensions();
@@ -220,7 +220,7 @@ class Comparison {
     } else {
       return;
     }
-    Row row{"data", bytes_text(expected), bytes_text(actual), std::ranges::equal(expected, actual)};
+    FieldCheck row{"data", bytes_text(expected), bytes_text(actual), std::ranges::equal(expected, actual)};
     if (!row.same && row.expected == row.actual) row.actual += " (differs later)";
     rows_.push_back(std::move(row));
   }
@@ -267,7 +267,7 @@ class Comparison {
   const Statement& statement_;
   const int64_t round_;
   const PacketView& view_;
-  std::vector<Row> rows_;
+  std::vector<FieldCheck> rows_;
 };
 
 /// An address and its key as text: as a place in a region of the script when both fit.
@@ -312,8 +312,8 @@ std::string describe_extensions(Testbench& testbench, const PacketView& view) {
 
 }  // namespace
 
-std::vector<Row> compare(Testbench& testbench, ScriptQp& qp, const Statement& statement, int64_t round,
-                         std::span<const uint8_t> frame) {
+std::vector<FieldCheck> compare(Testbench& testbench, ScriptQp& qp, const Statement& statement, int64_t round,
+                                std::span<const uint8_t> frame) {
   PacketView view;
   const ParseResult result = parse_frame(frame, view);
   if (result != ParseResult::kOk) {

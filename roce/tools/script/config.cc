@@ -2,7 +2,7 @@
 
 #include "script/testbench.h"
 #include "script/text.h"
-#include "script/words.h"
+#include "script/vocabulary.h"
 #include "transport/frame_builder.h"
 
 namespace uroce::script {

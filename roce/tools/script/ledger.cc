@@ -90,8 +90,8 @@ uint64_t Ledger::counter(Testbench& testbench, const std::string& name) const {
   return found;
 }
 
-std::vector<Row> Ledger::differences(Testbench& testbench) const {
-  std::vector<Row> rows;
+std::vector<FieldCheck> Ledger::differences(Testbench& testbench) const {
+  std::vector<FieldCheck> rows;
   for_each_counter(testbench.engine().counters(), [&](const char* name, uint64_t value) {
     uint64_t expected = 0;
     const auto mentioned = mentioned_.find(name);

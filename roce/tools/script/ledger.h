@@ -25,7 +25,7 @@ class Ledger {
 
   uint64_t counter(Testbench& testbench, const std::string& name) const;
   /// At the end: the counters that do not fit.
-  std::vector<Row> differences(Testbench& testbench) const;
+  std::vector<FieldCheck> differences(Testbench& testbench) const;
   /// "name value, ..." for all counters that are not 0, without those of traffic.
   std::string nonzero(Testbench& testbench) const;
 

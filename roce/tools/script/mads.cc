@@ -223,7 +223,7 @@ void Mads::on_sent(std::span<const uint8_t> frame) {
 }
 
 void Mads::compare_transaction(const Statement& statement, int64_t round, const uint8_t* mad,
-                               std::vector<Row>& rows) const {
+                               std::vector<FieldCheck>& rows) const {
   const MadKind kind = *mad_kind_of(statement.word);
   const uint8_t* message = mad + kMadHeaderBytes;
   const uint32_t id = id_in(message, kind, "id");
@@ -239,9 +239,9 @@ void Mads::compare_transaction(const Statement& statement, int64_t round, const 
   }
 }
 
-std::vector<Row> Mads::compare(const Statement& statement, int64_t round, const Route& path,
-                               std::span<const uint8_t> frame) {
-  std::vector<Row> rows;
+std::vector<FieldCheck> Mads::compare(const Statement& statement, int64_t round, const Route& path,
+                                      std::span<const uint8_t> frame) {
+  std::vector<FieldCheck> rows;
   const auto row = [&](std::string_view field, const std::string& expected, const std::string& actual) {
     rows.push_back({std::string(field), expected, actual, expected == actual});
   };

@@ -30,13 +30,14 @@ class Mads {
   /// The frame that `<mad ...` describes, from the peer to `path`'s other end.
   Bytes build(const Statement& statement, int64_t round, const Route& path);
   /// Compares a frame that was sent with `>mad ...`, on the way back of `path`.
-  std::vector<Row> compare(const Statement& statement, int64_t round, const Route& path,
-                           std::span<const uint8_t> frame);
+  std::vector<FieldCheck> compare(const Statement& statement, int64_t round, const Route& path,
+                                  std::span<const uint8_t> frame);
   /// Messages that begin an exchange, sent or received, tell which transactions there are.
   void on_sent(std::span<const uint8_t> frame);
 
  private:
-  void compare_transaction(const Statement& statement, int64_t round, const uint8_t* mad, std::vector<Row>& rows) const;
+  void compare_transaction(const Statement& statement, int64_t round, const uint8_t* mad,
+                           std::vector<FieldCheck>& rows) const;
   uint64_t transaction_for(MadKind kind, uint32_t id, uint32_t peer) const;
 
   std::map<uint32_t, uint64_t> ours_;    // by our ID: of exchanges that we began

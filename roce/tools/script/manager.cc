@@ -192,9 +192,9 @@ std::string cm_event_text(const cm::Event& event, const Manager& manager) {
   return text;
 }
 
-std::vector<Row> compare_cm_event(const Statement& statement, int64_t round, const cm::Event& event,
-                                  const Manager& manager) {
-  std::vector<Row> rows;
+std::vector<FieldCheck> compare_cm_event(const Statement& statement, int64_t round, const cm::Event& event,
+                                         const Manager& manager) {
+  std::vector<FieldCheck> rows;
   const auto row = [&](const char* field, const std::string& expected, const std::string& actual) {
     rows.push_back({field, expected, actual, expected == actual});
   };

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "managed/engine_cm.h"
-#include "script/row.h"
+#include "script/field_check.h"
 #include "script/script.h"
 #include "script/script_qp.h"
 
@@ -61,8 +61,8 @@ std::optional<cm::EventType> cm_event_of(std::string_view name);
 std::string cm_event_name(cm::EventType type);
 std::string cm_event_text(const cm::Event& event, const Manager& manager);
 /// Compares what happened with `cm_event ...`.
-std::vector<Row> compare_cm_event(const Statement& statement, int64_t round, const cm::Event& event,
-                                  const Manager& manager);
+std::vector<FieldCheck> compare_cm_event(const Statement& statement, int64_t round, const cm::Event& event,
+                                         const Manager& manager);
 bool is_cm_action(std::string_view name);
 /// Counters of connection management, with "cm_" before the name.
 bool is_cm_counter(std::string_view name);

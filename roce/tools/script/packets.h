@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "packet/packet.h"
-#include "script/row.h"
+#include "script/field_check.h"
 #include "script/script.h"
 #include "script/testbench.h"
-#include "script/words.h"
+#include "script/vocabulary.h"
 
 namespace uroce::script {
 
@@ -26,8 +26,8 @@ std::optional<uint8_t> nak_code_of(std::string_view name);
 Bytes build_frame(Testbench& testbench, ScriptQp& qp, const Statement& statement, int64_t round);
 
 /// Compares a sent frame with a statement `> ...`, field by field.
-std::vector<Row> compare(Testbench& testbench, ScriptQp& qp, const Statement& statement, int64_t round,
-                         std::span<const uint8_t> frame);
+std::vector<FieldCheck> compare(Testbench& testbench, ScriptQp& qp, const Statement& statement, int64_t round,
+                                std::span<const uint8_t> frame);
 
 /// A frame in the language of scripts, without direction: "SEND_ONLY psn 0 ack_req payload 64".
 std::string describe(Testbench& testbench, std::span<const uint8_t> frame, bool sent);

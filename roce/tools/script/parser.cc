@@ -8,7 +8,7 @@
 #include "script/manager.h"
 #include "script/script.h"
 #include "script/text.h"
-#include "script/words.h"
+#include "script/vocabulary.h"
 
 namespace uroce::script {
 

@@ -5,7 +5,7 @@
 
 #include "script/packets.h"
 #include "script/text.h"
-#include "script/words.h"
+#include "script/vocabulary.h"
 
 namespace uroce::script {
 

@@ -14,7 +14,7 @@
 #include "script/program.h"
 #include "script/testbench.h"
 #include "script/text.h"
-#include "script/words.h"
+#include "script/vocabulary.h"
 #include "transport/frame_builder.h"
 
 namespace uroce::script {
@@ -27,7 +27,7 @@ constexpr size_t kTimelineMax = 400;
 struct Mismatch {
   Where where;
   std::string text;
-  std::vector<Row> rows;
+  std::vector<FieldCheck> rows;
 };
 
 struct Event {
@@ -76,7 +76,7 @@ class Runner {
   void expect_completion(const Statement& s);
   void expect_cm_event(const Statement& s);
   void expect_event(const Statement& s);
-  void check_time(const Statement& s, Instant at, std::vector<Row> rows, const char* what);
+  void check_time(const Statement& s, Instant at, std::vector<FieldCheck> rows, const char* what);
   void check_memory(const Statement& s);
   void check_state(const Statement& s, ScriptQp& qp);
   void require_quiet(const Where& where);
@@ -257,7 +257,7 @@ void Runner::define(const Statement& s) {
   if (!wrong.empty()) throw ScriptError(s.where, wrong);
 }
 
-void Runner::check_time(const Statement& s, Instant at, std::vector<Row> rows, const char* what) {
+void Runner::check_time(const Statement& s, Instant at, std::vector<FieldCheck> rows, const char* what) {
   const Instant from = earliest(s);
   const Instant to = latest(s);
   const bool in_time = at >= from && at <= to;
@@ -266,7 +266,7 @@ void Runner::check_time(const Statement& s, Instant at, std::vector<Row> rows, c
     if (to != from) span += ".." + to_text(to - kStart);
     rows.insert(rows.begin(), {"time", span, to_text(at - kStart), false});
   }
-  const bool same = std::all_of(rows.begin(), rows.end(), [](const Row& row) { return row.same; });
+  const bool same = std::all_of(rows.begin(), rows.end(), [](const FieldCheck& row) { return row.same; });
   if (!same) throw Mismatch{s.where, std::string("this ") + what + " differs", std::move(rows)};
   last_ = std::max(last_, at);
 }
@@ -299,7 +299,7 @@ void Runner::expect_completion(const Statement& s) {
   qp.completions.pop_front();
   ledger_.on_completion(c);
   note({at - kStart, false, true, completion_text(qp, c), {}});
-  std::vector<Row> rows;
+  std::vector<FieldCheck> rows;
   const auto row = [&](const char* field, const std::string& expected, const std::string& actual) {
     rows.push_back({field, expected, actual, expected == actual});
   };
@@ -405,7 +405,7 @@ void Runner::at_end() {
                    format("qp %u changed its state although the script does not expect it", id),
                    {{"state", state_name(qp->expected_state), state_name(qp->qp->state()), false}}};
   }
-  std::vector<Row> rows = ledger_.differences(testbench_);
+  std::vector<FieldCheck> rows = ledger_.differences(testbench_);
   if (!rows.empty()) {
     throw Mismatch{end, "at the end of the script, a counter says what the timeline does not", std::move(rows)};
   }
@@ -434,9 +434,9 @@ std::string Runner::report(const Mismatch& mismatch) {
                    static_cast<long long>(round_));
   if (!mismatch.rows.empty()) {
     size_t width = 8;
-    for (const Row& row : mismatch.rows) width = std::max(width, row.expected.size());
+    for (const FieldCheck& row : mismatch.rows) width = std::max(width, row.expected.size());
     text += format("    %-12s %-*s  %s\n", "", static_cast<int>(width), "expected", "actual");
-    for (const Row& row : mismatch.rows) {
+    for (const FieldCheck& row : mismatch.rows) {
       text += format("  %s %-12s %-*s  ", row.same ? " " : "*", row.field.c_str(), static_cast<int>(width),
                      row.expected.c_str()) +
               row.actual + "\n";

@@ -9,7 +9,7 @@
 #include "engine/neighbours.h"
 #include "packet/host_frames.h"
 #include "script/text.h"
-#include "script/words.h"
+#include "script/vocabulary.h"
 #include "uroce/limits.h"
 
 namespace uroce::script {
@@ -126,8 +126,8 @@ std::optional<uint32_t> access_of(std::string_view text) {
 Testbench::Testbench(const EngineConfig& config)
     : config_(config),
       port_(kPortFrames, std::max(config.max_frame_bytes, kNeighbourBytes)),
-      engine_(config, port_, random_, news_) {
-  news_.attach(&manager_);
+      engine_(config, port_, random_, observer_) {
+  observer_.attach(&manager_);
 }
 
 PdId Testbench::pd(int64_t id) {

@@ -13,8 +13,8 @@
 #include "base/random.h"
 #include "engine/engine.h"
 #include "script/manager.h"
-#include "script/news.h"
 #include "script/script.h"
+#include "script/script_observer.h"
 #include "script/script_qp.h"
 #include "uroce/memory_port.h"
 
@@ -80,7 +80,7 @@ class Testbench {
   /// What the engine has sent, for the caller to take away.
   std::deque<SentFrame>& sent() { return sent_; }
   /// The errors that the engine reported, with their causes, in order.
-  const std::vector<std::string>& reasons() const { return news_.reasons(); }
+  const std::vector<std::string>& reasons() const { return observer_.reasons(); }
   bool stuck() const { return stuck_; }
   const EngineConfig& config() const { return config_; }
 
@@ -93,7 +93,7 @@ class Testbench {
   MemoryPort port_;
   Instant now_ = kStart;
   ScriptQps qps_;
-  News news_{qps_, now_};
+  ScriptObserver observer_{qps_, now_};
   Engine engine_;
   Manager manager_{engine_, random_};
   std::map<bool, Route> peer_paths_;

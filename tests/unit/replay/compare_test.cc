@@ -62,9 +62,9 @@ bool is_free(uint32_t bit, bool ipv6) {
   return in_ip == 14 || in_ip == 15 || (in_ip >= 32 && in_ip < 48) || in_ip == 48 || in_ip == 49;
 }
 
-std::string different(const std::vector<Row>& rows) {
+std::string different(const std::vector<FieldPair>& rows) {
   std::string fields;
-  for (const Row& row : rows)
+  for (const FieldPair& row : rows)
     if (!row.same) fields += (fields.empty() ? "" : " ") + row.field;
   return fields;
 }

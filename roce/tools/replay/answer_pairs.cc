@@ -1,4 +1,4 @@
-#include "replay/align.h"
+#include "replay/answer_pairs.h"
 
 #include <algorithm>
 #include <optional>
@@ -53,7 +53,7 @@ class Backwards {
 
 class Aligner {
  public:
-  Aligner(const Conversation& conversation, const std::vector<OurAnswer>& ours, const Progress& progress,
+  Aligner(const Conversation& conversation, const std::vector<OurAnswer>& ours, const MsnByPsn& progress,
           RoleResult& result)
       : packets_(conversation.packets),
         closed_(conversation.closed),
@@ -94,7 +94,7 @@ class Aligner {
   const std::vector<Recorded>& packets_;
   const std::optional<Instant> closed_;
   const std::vector<OurAnswer>& ours_;
-  const Progress& progress_;
+  const MsnByPsn& progress_;
   RoleResult& result_;
   std::vector<size_t> recorded_;     // indices of answers
   std::vector<bool> recorded_back_;  // for each: it acknowledges less than an earlier one
@@ -232,7 +232,7 @@ void Aligner::pair() {
   context.first = &theirs(0);
   context.original = ours.duplicate ? read_response_before(i_) : nullptr;
   context.gives_credits = gave_credits(recorded.view);
-  std::vector<Row> rows = compare(context, recorded, ours.view, result_.used);
+  std::vector<FieldPair> rows = compare(context, recorded, ours.view, result_.used);
   result_.compared++;
   if (!all_same(rows)) {
     result_.differences.push_back(
@@ -284,8 +284,8 @@ void Aligner::run() {
 
 }  // namespace
 
-void align(const Conversation& conversation, const std::vector<OurAnswer>& ours, const Progress& progress,
-           RoleResult& result) {
+void pair_answers(const Conversation& conversation, const std::vector<OurAnswer>& ours, const MsnByPsn& progress,
+                  RoleResult& result) {
   Aligner(conversation, ours, progress, result).run();
 }
 

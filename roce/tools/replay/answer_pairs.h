@@ -4,7 +4,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "replay/learn.h"
+#include "replay/learned_responder.h"
 #include "replay/replay.h"
 
 namespace uroce::replay {
@@ -19,10 +19,10 @@ struct OurAnswer {
 };
 
 /// For a PSN, the MSN that our responder had when it had carried out everything up to that PSN.
-using Progress = std::unordered_map<uint32_t, uint32_t>;
+using MsnByPsn = std::unordered_map<uint32_t, uint32_t>;
 
 /// Appends differences, and counts pairs and tolerances.
-void align(const Conversation& conversation, const std::vector<OurAnswer>& ours, const Progress& progress,
-           RoleResult& result);
+void pair_answers(const Conversation& conversation, const std::vector<OurAnswer>& ours, const MsnByPsn& progress,
+                  RoleResult& result);
 
 }  // namespace uroce::replay

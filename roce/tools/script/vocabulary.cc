@@ -1,4 +1,4 @@
-#include "script/words.h"
+#include "script/vocabulary.h"
 
 #include <charconv>
 #include <iterator>

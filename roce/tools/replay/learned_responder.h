@@ -33,7 +33,7 @@ struct LearnedRegion {
   bool window = false;  // the key is invalidated by a peer
 };
 
-struct Learned {
+struct LearnedResponder {
   std::vector<RequestNote> notes;  // one for each packet of the conversation; those of answers are not used
   Psn first_psn;
   uint32_t mtu = 1024;
@@ -49,6 +49,6 @@ uint32_t learn_mtu(const Conversation& conversation, const Parameters& parameter
 /// Takes DSCP, hop limit and flow label from the first packet of this side, which is returned; nullptr for datagrams,
 /// each of which chooses its own path.
 const Recorded* learn_path(const Conversation& conversation, bool responses, AddressVector& av);
-Learned learn(const Conversation& conversation, const Parameters& parameters);
+LearnedResponder learn_responder(const Conversation& conversation, const Parameters& parameters);
 
 }  // namespace uroce::replay

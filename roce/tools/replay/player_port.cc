@@ -1,4 +1,4 @@
-#include "replay/attachment.h"
+#include "replay/player_port.h"
 
 #include <algorithm>
 
@@ -6,12 +6,12 @@
 
 namespace uroce::replay {
 
-void MemoryAttachment::deliver(std::span<const uint8_t> frame) {
+void MemoryPlayerPort::deliver(std::span<const uint8_t> frame) {
   const bool there = port_.deliver(frame.first(std::min<size_t>(frame.size(), kLongestRecorded)));
   ensure(there, "the engine receives a frame before the next one is delivered");
 }
 
-void MemoryAttachment::collect(std::deque<Bytes>& sent) {
+void MemoryPlayerPort::collect(std::deque<Bytes>& sent) {
   while (const auto frame = port_.take()) sent.emplace_back(frame->begin(), frame->end());
 }
 

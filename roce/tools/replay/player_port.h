@@ -1,5 +1,5 @@
-// Joins the player's engine to the replay: the engine receives from the attachment's port and sends into it. The port
-// is in memory, or a DPDK port whose other end this program holds.
+// The port that the player's engine receives from and sends into, with its other end, which the replay holds. It is in
+// memory, or a DPDK port.
 #pragma once
 
 #include <deque>
@@ -13,9 +13,9 @@ namespace uroce::replay {
 /// The longest frame that such a port is given to send.
 inline constexpr uint32_t kFrameBytes = 4096 + 160;
 
-class Attachment {
+class PlayerPort {
  public:
-  virtual ~Attachment() = default;
+  virtual ~PlayerPort() = default;
   virtual Port& port() = 0;
   /// Gives the port its next frame to receive. It can be received at once, and nothing else can.
   virtual void deliver(std::span<const uint8_t> frame) = 0;
@@ -23,7 +23,7 @@ class Attachment {
   virtual void collect(std::deque<Bytes>& sent) = 0;
 };
 
-class MemoryAttachment final : public Attachment {
+class MemoryPlayerPort final : public PlayerPort {
  public:
   Port& port() override { return port_; }
   void deliver(std::span<const uint8_t> frame) override;

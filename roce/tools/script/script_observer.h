@@ -11,10 +11,10 @@
 
 namespace uroce::script {
 
-class News final : public Observer {
+class ScriptObserver final : public Observer {
  public:
   /// Both outlive it; they are read when something is reported.
-  News(ScriptQps& qps, const Instant& now) : qps_(qps), now_(now) {}
+  ScriptObserver(ScriptQps& qps, const Instant& now) : qps_(qps), now_(now) {}
 
   /// Sets the manager that is told when data reaches a queue pair before the end of its handshake.
   void attach(Manager* manager) { manager_ = manager; }

@@ -6,7 +6,7 @@
 namespace uroce::script {
 
 /// One line of a comparison.
-struct Row {
+struct FieldCheck {
   std::string field;
   std::string expected;
   std::string actual;

@@ -1,5 +1,5 @@
 // Which answers may be missing on one side.
-#include "replay/align.h"
+#include "replay/answer_pairs.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 namespace uroce::replay {
 namespace {
 
-class AlignTest : public ::testing::Test {
+class AnswerPairsTest : public ::testing::Test {
  protected:
   static Recorded packet(uint8_t operation, uint32_t psn, const Bytes& extension = {}) {
     Bth bth;
@@ -37,8 +37,8 @@ class AlignTest : public ::testing::Test {
   /// The PSNs of recorded answers that we lack, and whose absence nothing excuses.
   std::vector<Psn> lacking() {
     RoleResult result;
-    const Progress progress{{3, 1}, {4, 2}, {5, 3}};
-    align(conversation_, ours_, progress, result);
+    const MsnByPsn progress{{3, 1}, {4, 2}, {5, 3}};
+    pair_answers(conversation_, ours_, progress, result);
     std::vector<Psn> psns;
     for (const Difference& difference : result.differences) psns.push_back(at(difference.frame));
     return psns;
@@ -56,7 +56,7 @@ class AlignTest : public ::testing::Test {
 };
 
 /// A responder may acknowledge more often than we do, but what it has acknowledged stays acknowledged.
-TEST_F(AlignTest, NoneAcknowledgesLessThanBefore) {
+TEST_F(AnswerPairsTest, NoneAcknowledgesLessThanBefore) {
   for (const uint32_t psn : {3u, 4u, 5u}) recorded(packet(kOpSendOnly, psn));
   recorded(ack(4, 2));
   recorded(ack(5, 3));

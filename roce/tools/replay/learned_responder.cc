@@ -1,4 +1,4 @@
-#include "replay/learn.h"
+#include "replay/learned_responder.h"
 
 #include <algorithm>
 #include <map>
@@ -29,11 +29,11 @@ uint32_t right_of(Operation operation) {
   }
 }
 
-class Student {
+class ResponderLearner {
  public:
-  Student(const Conversation& conversation, const Parameters& parameters)
+  ResponderLearner(const Conversation& conversation, const Parameters& parameters)
       : packets_(conversation.packets), conversation_(conversation), parameters_(parameters) {}
-  Learned run();
+  LearnedResponder run();
 
  private:
   void judge_requests();
@@ -56,11 +56,11 @@ class Student {
   Psn origin_;
   std::map<int64_t, std::vector<size_t>> copies_;
   std::unordered_map<int64_t, size_t> arrived_by_;
-  Learned learned_;
+  LearnedResponder learned_;
 };
 
 /// What the first relevant answer between this request and its next copy tells about it.
-RequestNote Student::judge(size_t at, size_t until) const {
+RequestNote ResponderLearner::judge(size_t at, size_t until) const {
   const Psn psn = packets_[at].psn();
   auto next = std::lower_bound(responses_.begin(), responses_.end(), at);
   for (; next != responses_.end() && *next < until; ++next) {
@@ -81,7 +81,7 @@ RequestNote Student::judge(size_t at, size_t until) const {
 }
 
 /// Acknowledged requests were carried out, and everything before them was carried out earlier.
-void Student::prove_arrivals() {
+void ResponderLearner::prove_arrivals() {
   bool any = false;
   for (size_t i = 0; i < packets_.size(); i++) {
     if (packets_[i].response || !packets_[i].usable()) continue;
@@ -98,7 +98,7 @@ void Student::prove_arrivals() {
 }
 
 /// Goes backwards from the last one. Of each request it takes the last copy before the request that had to follow.
-void Student::prove_until(Psn last, size_t response) {
+void ResponderLearner::prove_until(Psn last, size_t response) {
   int64_t psn = from_start(last);
   for (size_t limit = response;;) {
     const auto next = copies_.upper_bound(psn);
@@ -115,12 +115,12 @@ void Student::prove_until(Psn last, size_t response) {
 }
 
 /// Later copies came too late to be the one that was carried out.
-bool Student::arrived(size_t at) const {
+bool ResponderLearner::arrived(size_t at) const {
   const auto found = arrived_by_.find(from_start(packets_[at].psn()));
   return found != arrived_by_.end() && found->second == at;
 }
 
-void Student::judge_requests() {
+void ResponderLearner::judge_requests() {
   const size_t count = packets_.size();
   learned_.notes.resize(count);
   for (size_t i = 0; i < count; i++) {
@@ -162,7 +162,7 @@ void Student::judge_requests() {
   }
 }
 
-void Student::learn_start() {
+void ResponderLearner::learn_start() {
   const auto request = std::find_if(packets_.begin(), packets_.end(),
                                     [](const Recorded& packet) { return !packet.response && packet.usable(); });
   if (request != packets_.end()) learned_.first_psn = request->psn();
@@ -183,7 +183,7 @@ void Student::learn_start() {
   }
 }
 
-void Student::learn_region(size_t at) {
+void ResponderLearner::learn_region(size_t at) {
   const Recorded& request = packets_[at];
   const PacketView& view = request.view;
   const OpcodeInfo& info = request.info();
@@ -215,7 +215,7 @@ void Student::learn_region(size_t at) {
 }
 
 /// A key allows the operations accepted with it; the QP allows those that were not refused as invalid requests.
-void Student::learn_rights() {
+void ResponderLearner::learn_rights() {
   learned_.access = kRemoteRights;
   uint32_t used = 0;   // what was accepted once was allowed
   int64_t behind = 0;  // the PSN behind all requests so far
@@ -247,7 +247,7 @@ void Student::learn_rights() {
   }
 }
 
-Learned Student::run() {
+LearnedResponder ResponderLearner::run() {
   learned_.mtu = learn_mtu(conversation_, parameters_, learned_.mtu_proven);
   judge_requests();
   learn_start();
@@ -289,8 +289,8 @@ const Recorded* learn_path(const Conversation& conversation, bool responses, Add
   return nullptr;
 }
 
-Learned learn(const Conversation& conversation, const Parameters& parameters) {
-  return Student(conversation, parameters).run();
+LearnedResponder learn_responder(const Conversation& conversation, const Parameters& parameters) {
+  return ResponderLearner(conversation, parameters).run();
 }
 
 }  // namespace uroce::replay
