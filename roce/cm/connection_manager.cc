@@ -8,14 +8,14 @@ namespace uroce::cm {
 void ConnectionManager::send_req(Connection& c, Req req, Instant now) {
   req.local_id = c.id;
   c.service_id = req.service_id;
-  protocol_.send_awaiting(c, CmState::kReqSent, encode(c.transaction_id, req), now);
+  exchanges_.send_awaiting(c, CmState::kReqSent, encode(c.transaction_id, req), now);
 }
 
 void ConnectionManager::send_sidr_req(Connection& c, SidrReq req, Instant now) {
   req.request_id = c.id;
   c.service_id = req.service_id;
   c.out.timeout = code_time(kResponseTimeoutCode);
-  protocol_.send_awaiting(c, CmState::kSidrReqSent, encode(c.transaction_id, req), now);
+  exchanges_.send_awaiting(c, CmState::kSidrReqSent, encode(c.transaction_id, req), now);
 }
 
 int ConnectionManager::send_rep(Connection& c, Rep rep, Instant now) {
@@ -27,16 +27,16 @@ int ConnectionManager::send_rep(Connection& c, Rep rep, Instant now) {
   c.terms.own_psn = rep.starting_psn;
   c.terms.responder_resources = rep.responder_resources;
   c.terms.initiator_depth = rep.initiator_depth;
-  protocol_.send_awaiting(c, CmState::kRepSent, encode(c.transaction_id, rep), now);
+  exchanges_.send_awaiting(c, CmState::kRepSent, encode(c.transaction_id, rep), now);
   return 0;
 }
 
 int ConnectionManager::send_rtu(Connection& c, Instant now) {
   if (c.state != CmState::kRepReceived && c.state != CmState::kMraRepSent) return EINVAL;
   c.out.mad = encode_rtu(c.transaction_id, {.local_id = c.id, .remote_id = c.peer.id, .private_data = {}});
-  protocol_.table.set_state(c, CmState::kEstablished);
-  protocol_.counters.established++;
-  protocol_.resend(c, now);
+  exchanges_.table.set_state(c, CmState::kEstablished);
+  exchanges_.counters.established++;
+  exchanges_.resend(c, now);
   return 0;
 }
 
@@ -48,11 +48,11 @@ int ConnectionManager::send_rej(Connection& c, RejReason reason, const PrivateDa
     case CmState::kMraReqSent:
     case CmState::kRepReceived:
     case CmState::kMraRepSent:
-      protocol_.send_and_rest(c, CmState::kRefused, protocol_.rej_of(c, reason, private_data), now);
+      exchanges_.send_and_rest(c, CmState::kRefused, exchanges_.rej_of(c, reason, private_data), now);
       return 0;
     case CmState::kRepSent:
     case CmState::kMraRepReceived:
-      protocol_.withdraw(c, protocol_.rej_of(c, reason, private_data), now);
+      exchanges_.withdraw(c, exchanges_.rej_of(c, reason, private_data), now);
       return 0;
     default:
       return EINVAL;
@@ -63,15 +63,15 @@ int ConnectionManager::send_sidr_rep(Connection& c, SidrRep rep, Instant now) {
   if (c.state != CmState::kSidrReqReceived) return EINVAL;
   rep.request_id = c.peer.id;
   rep.service_id = c.service_id;
-  protocol_.send_and_rest(c, CmState::kSidrAnswered, encode(c.transaction_id, rep), now);
+  exchanges_.send_and_rest(c, CmState::kSidrAnswered, encode(c.transaction_id, rep), now);
   return 0;
 }
 
 int ConnectionManager::disconnect(Connection& c, Instant now) {
   if (c.state == CmState::kEstablished) {
-    protocol_.send_dreq(c, {}, now);
+    exchanges_.send_dreq(c, {}, now);
   } else if (c.state == CmState::kDreqReceived) {
-    protocol_.send_drep(c, now);
+    exchanges_.send_drep(c, now);
   } else {
     return EINVAL;
   }
@@ -81,7 +81,7 @@ int ConnectionManager::disconnect(Connection& c, Instant now) {
 int ConnectionManager::establish(Connection& c) {
   if (c.state == CmState::kEstablished) return EISCONN;
   if (c.state != CmState::kRepSent && c.state != CmState::kMraRepReceived) return EINVAL;
-  protocol_.counters.established_by_data++;
+  exchanges_.counters.established_by_data++;
   replies_.establish(c, nullptr);
   return 0;
 }
@@ -89,7 +89,7 @@ int ConnectionManager::establish(Connection& c) {
 void ConnectionManager::release(Connection& c, Instant now) {
   c.owner = nullptr;
   if (hang_up(c, now)) return;
-  if (c.state == CmState::kSidrReqSent || c.state == CmState::kIdle) protocol_.table.erase(c);
+  if (c.state == CmState::kSidrReqSent || c.state == CmState::kIdle) exchanges_.table.erase(c);
 }
 
 bool ConnectionManager::hang_up(Connection& c, Instant now) {
@@ -120,29 +120,29 @@ bool ConnectionManager::hang_up(Connection& c, Instant now) {
 
 void ConnectionManager::hasten_farewells(Instant now) {
   Instant due = now + kFarewellRetry;
-  protocol_.table.for_each([&](Connection& c) {
+  exchanges_.table.for_each([&](Connection& c) {
     if (!is_leaving(c.state) || c.out.timeout == kFarewellRetry) return;
     c.out.timeout = kFarewellRetry;
-    protocol_.table.arm(c, due);
+    exchanges_.table.arm(c, due);
     due = due + kFarewellSpacing;
   });
 }
 
 void ConnectionManager::on_mad(const ReceivedMad& mad, Instant now) {
-  protocol_.counters.rx_mads++;
+  exchanges_.counters.rx_mads++;
   MadHeader header;
   switch (decode(mad.bytes, header)) {
     case HeaderFault::kNotCm:
-      protocol_.counters.drop_not_cm++;
+      exchanges_.counters.drop_not_cm++;
       return;
     case HeaderFault::kUnknownMessage:
-      protocol_.counters.drop_unknown_message++;
+      exchanges_.counters.drop_unknown_message++;
       return;
     case HeaderFault::kNone:
       break;
   }
   if (mad.src_qpn != 1 || mad.src_ip.is_zero() || mad.src_ip.is_multicast()) {
-    protocol_.counters.drop_bad_source++;
+    exchanges_.counters.drop_bad_source++;
     return;
   }
   dispatch(mad, header, now);
@@ -171,73 +171,74 @@ void ConnectionManager::dispatch(const ReceivedMad& mad, const MadHeader& header
     case Attribute::kLap:
       return replies_.on_lap(mad, header, now);
     case Attribute::kApr:
-      protocol_.counters.drop_wrong_state++;  // we never send LAP
+      exchanges_.counters.drop_wrong_state++;  // we never send LAP
   }
 }
 
 void ConnectionManager::on_peer_lost(const LostPeer& peer, Instant now) {
   std::vector<uint32_t> concerned;  // a connection that begins to rest may push out another
-  protocol_.table.for_each([&](const Connection& c) {
-    const bool with_itself = c.peer.id != 0 && protocol_.services.is_own(c.peer.ip) && protocol_.table.find(c.peer.id);
+  exchanges_.table.for_each([&](const Connection& c) {
+    const bool with_itself =
+        c.peer.id != 0 && exchanges_.services.is_own(c.peer.ip) && exchanges_.table.find(c.peer.id);
     if (with_itself || !(c.peer.id == 0 || peer.drew(c.peer.id))) return;
     if (peer.was_at(c.peer.ip, c.peer.own_ip)) concerned.push_back(c.id);
   });
   for (const uint32_t id : concerned) {
-    Connection* const c = protocol_.table.find(id);
+    Connection* const c = exchanges_.table.find(id);
     if (c == nullptr) continue;
     if (c->peer.id != 0) {
       replies_.on_lost(*c, now);
     } else if (c->state == CmState::kReqSent || c->state == CmState::kMraReqReceived ||
                c->state == CmState::kSidrReqSent) {
-      protocol_.counters.asked_again++;  // its receiver may be the lost program: then another one answers
-      protocol_.resend(*c, now);
+      exchanges_.counters.asked_again++;  // its receiver may be the lost program: then another one answers
+      exchanges_.resend(*c, now);
     }
   }
 }
 
 void ConnectionManager::run_timers(Instant now) {
-  while (Connection* c = protocol_.table.take_due(now)) on_timer(*c, now);
+  while (Connection* c = exchanges_.table.take_due(now)) on_timer(*c, now);
 }
 
 void ConnectionManager::on_timer(Connection& c, Instant now) {
   switch (c.state) {
     case CmState::kTimewait:
-      protocol_.tell(c, {.what = ProtocolEvent::kTimewaitExit});
-      protocol_.counters.ended++;
-      return protocol_.end(c);
+      exchanges_.tell(c, {.type = ConnectionEventType::kTimewaitExit});
+      exchanges_.counters.ended++;
+      return exchanges_.end(c);
     case CmState::kRefused:
     case CmState::kSidrAnswered:
-      return protocol_.end(c);
+      return exchanges_.end(c);
     default:
       break;
   }
   if (c.out.retries_left == 0) return on_timeout(c, now);
   c.out.retries_left--;
-  protocol_.counters.retries++;
-  protocol_.table.arm(c, now + c.out.timeout);
-  protocol_.resend(c, now);
+  exchanges_.counters.retries++;
+  exchanges_.table.arm(c, now + c.out.timeout);
+  exchanges_.resend(c, now);
 }
 
 void ConnectionManager::on_timeout(Connection& c, Instant now) {
-  protocol_.counters.timeouts++;
+  exchanges_.counters.timeouts++;
   switch (c.state) {
     case CmState::kReqSent:
     case CmState::kMraReqReceived:
     case CmState::kRepSent:
     case CmState::kMraRepReceived:
-      protocol_.tell(c, {.what = ProtocolEvent::kTimeout});
+      exchanges_.tell(c, {.type = ConnectionEventType::kTimeout});
       send_rej(c, RejReason::kTimeout, {}, now);
       return;
     case CmState::kDreqSent:
-      protocol_.tell(c, {.what = ProtocolEvent::kDreqTimeout});
-      return protocol_.enter_timewait(c, now);
+      exchanges_.tell(c, {.type = ConnectionEventType::kDreqTimeout});
+      return exchanges_.enter_timewait(c, now);
     case CmState::kSidrReqSent:
-      protocol_.tell(c, {.what = ProtocolEvent::kTimeout});
-      return protocol_.end(c);
+      exchanges_.tell(c, {.type = ConnectionEventType::kTimeout});
+      return exchanges_.end(c);
     case CmState::kWithdrawn:
-      return protocol_.end(c);
+      return exchanges_.end(c);
     case CmState::kEstablished:
-      return protocol_.send_dreq(c, {}, now);
+      return exchanges_.send_dreq(c, {}, now);
     default:
       return;
   }

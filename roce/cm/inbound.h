@@ -4,13 +4,13 @@
 // to ours. Everything else is counted and dropped, or refused in one datagram.
 #pragma once
 
-#include "cm/protocol.h"
+#include "cm/exchanges.h"
 
 namespace uroce::cm {
 
 class InboundRequests {
  public:
-  explicit InboundRequests(Protocol& protocol) : protocol_(protocol) {}
+  explicit InboundRequests(Exchanges& exchanges) : exchanges_(exchanges) {}
   void on_req(const ReceivedMad& mad, const MadHeader& header, Instant now);
   void on_sidr_req(const ReceivedMad& mad, const MadHeader& header, Instant now);
 
@@ -24,12 +24,12 @@ class InboundRequests {
   void keep(const Request& request, uint64_t listener, uint32_t peer_id, const MadHeader& header,
             const AddressVector& av, Fill fill);
 
-  Protocol& protocol_;
+  Exchanges& exchanges_;
 };
 
 class InboundReplies {
  public:
-  explicit InboundReplies(Protocol& protocol) : protocol_(protocol) {}
+  explicit InboundReplies(Exchanges& exchanges) : exchanges_(exchanges) {}
   void on_rep(const ReceivedMad& mad, const MadHeader& header, Instant now);
   void on_rtu(const ReceivedMad& mad, const MadHeader& header, Instant now);
   void on_mra(const ReceivedMad& mad, Instant now);
@@ -55,7 +55,7 @@ class InboundReplies {
   bool ask_again(Connection& connection, Instant now);
   void take_rej(Connection& connection, const Rej& rej, Instant now);
 
-  Protocol& protocol_;
+  Exchanges& exchanges_;
 };
 
 }  // namespace uroce::cm

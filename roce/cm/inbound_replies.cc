@@ -22,13 +22,13 @@ uint8_t ack_timeout_of(uint8_t ack_delay, uint8_t lifetime) {
 
 /// The connection with our ID `id`, if `mad` came from its peer's address to ours.
 Connection* InboundReplies::find(uint32_t id, const ReceivedMad& mad) {
-  Connection* c = protocol_.table.find(id);
+  Connection* c = exchanges_.table.find(id);
   if (c == nullptr) {
-    protocol_.counters.drop_unknown_id++;
+    exchanges_.counters.drop_unknown_id++;
     return nullptr;
   }
   if (c->peer.ip != mad.src_ip || c->peer.own_ip != mad.dst_ip) {
-    protocol_.counters.drop_wrong_peer++;
+    exchanges_.counters.drop_wrong_peer++;
     return nullptr;
   }
   return c;
@@ -36,25 +36,25 @@ Connection* InboundReplies::find(uint32_t id, const ReceivedMad& mad) {
 
 bool InboundReplies::fits(const Connection& c, uint32_t peer_id) {
   if (c.peer.id == peer_id && peer_id != 0) return true;
-  protocol_.counters.drop_wrong_peer++;
+  exchanges_.counters.drop_wrong_peer++;
   return false;
 }
 
 /// A peer that confirms a connection unknown here must not believe that it is established.
 void InboundReplies::refuse_unknown(uint32_t id, uint32_t peer_id, Answered answered, const ReceivedMad& mad,
                                     const MadHeader& header, Instant now) {
-  protocol_.counters.refused_unknown_id++;
-  protocol_.refuse(mad, header,
-                   {.local_id = id,
-                    .remote_id = peer_id,
-                    .answered = answered,
-                    .reason = static_cast<uint16_t>(RejReason::kInvalidCommId)},
-                   now);
+  exchanges_.counters.refused_unknown_id++;
+  exchanges_.refuse(mad, header,
+                    {.local_id = id,
+                     .remote_id = peer_id,
+                     .answered = answered,
+                     .reason = static_cast<uint16_t>(RejReason::kInvalidCommId)},
+                    now);
 }
 
 void InboundReplies::on_rep(const ReceivedMad& mad, const MadHeader& header, Instant now) {
   Rep rep = decode_rep(mad.bytes);
-  if (protocol_.table.find(rep.remote_id) == nullptr) {
+  if (exchanges_.table.find(rep.remote_id) == nullptr) {
     return refuse_unknown(rep.remote_id, rep.local_id, Answered::kRep, mad, header, now);
   }
   Connection* c = find(rep.remote_id, mad);
@@ -65,7 +65,7 @@ void InboundReplies::on_rep(const ReceivedMad& mad, const MadHeader& header, Ins
     return refuse_unknown(rep.remote_id, rep.local_id, Answered::kRep, mad, header, now);
   }
   if (c->passive) {
-    protocol_.counters.drop_wrong_state++;
+    exchanges_.counters.drop_wrong_state++;
     return;
   }
   if (fits(*c, rep.local_id)) on_repeated_rep(*c, now);
@@ -73,45 +73,45 @@ void InboundReplies::on_rep(const ReceivedMad& mad, const MadHeader& header, Ins
 
 void InboundReplies::take_rep(Connection& c, const Rep& rep, const ReceivedMad& mad, Instant now) {
   if (rep.local_id == 0 || rep.qpn < 2 || rep.qpn == 0xffffff) {
-    protocol_.counters.drop_bad_value++;
+    exchanges_.counters.drop_bad_value++;
     return;
   }
-  if (Connection* old = protocol_.table.find_peer_qp(mad.src_ip, rep.ca_guid, rep.qpn)) {
-    protocol_.counters.refused_stale++;
+  if (Connection* old = exchanges_.table.find_peer_qp(mad.src_ip, rep.ca_guid, rep.qpn)) {
+    exchanges_.counters.refused_stale++;
     const Rej rej{.local_id = c.id,
                   .remote_id = rep.local_id,
                   .answered = Answered::kRep,
                   .reason = static_cast<uint16_t>(RejReason::kStaleConnection)};
-    protocol_.send(c.peer.av, encode(c.transaction_id, rej), now);
-    protocol_.doubt(*old, now);
-    protocol_.tell(c, {.what = ProtocolEvent::kRefused, .rej = &rej});
-    return protocol_.rest(c, CmState::kRefused, now);
+    exchanges_.send(c.peer.av, encode(c.transaction_id, rej), now);
+    exchanges_.doubt(*old, now);
+    exchanges_.tell(c, {.type = ConnectionEventType::kRefused, .rej = &rej});
+    return exchanges_.rest(c, CmState::kRefused, now);
   }
   c.peer.qpn = rep.qpn;
   c.peer.guid = rep.ca_guid;
-  protocol_.table.index_peer_qp(c);  // first, since there may be no memory: then the REP counts as lost
+  exchanges_.table.index_peer_qp(c);  // first, since there may be no memory: then the REP counts as lost
   c.peer.id = rep.local_id;
   c.terms.peer_psn = rep.starting_psn;
   c.terms.responder_resources = rep.initiator_depth;
   c.terms.initiator_depth = rep.responder_resources;
   c.terms.rnr_retry_count = rep.rnr_retry_count;
   c.terms.ack_timeout = ack_timeout_of(rep.target_ack_delay, static_cast<uint8_t>(c.terms.ack_timeout - 1));
-  protocol_.table.set_state(c, CmState::kRepReceived);
-  protocol_.tell(c, {.what = ProtocolEvent::kRep, .rep = &rep});
+  exchanges_.table.set_state(c, CmState::kRepReceived);
+  exchanges_.tell(c, {.type = ConnectionEventType::kRep, .rep = &rep});
 }
 
 void InboundReplies::on_repeated_rep(Connection& c, Instant now) {
-  protocol_.counters.duplicates++;
+  exchanges_.counters.duplicates++;
   switch (c.state) {
     case CmState::kRepReceived:
-      protocol_.table.set_state(c, CmState::kMraRepSent);
+      exchanges_.table.set_state(c, CmState::kMraRepSent);
       [[fallthrough]];
     case CmState::kMraRepSent:
-      return protocol_.send(c.peer.av, protocol_.mra_of(c), now);
+      return exchanges_.send(c.peer.av, exchanges_.mra_of(c), now);
     case CmState::kEstablished:
-      return protocol_.resend(c, now);  // the RTU
+      return exchanges_.resend(c, now);  // the RTU
     case CmState::kRefused:
-      if (c.out.is_answer) protocol_.resend(c, now);
+      if (c.out.is_answer) exchanges_.resend(c, now);
       return;
     default:
       return;
@@ -120,7 +120,7 @@ void InboundReplies::on_repeated_rep(Connection& c, Instant now) {
 
 void InboundReplies::on_rtu(const ReceivedMad& mad, const MadHeader& header, Instant now) {
   const Confirmation rtu = decode_confirmation(mad.bytes);
-  if (protocol_.table.find(rtu.remote_id) == nullptr) {
+  if (exchanges_.table.find(rtu.remote_id) == nullptr) {
     return refuse_unknown(rtu.remote_id, rtu.local_id, Answered::kOther, mad, header, now);
   }
   Connection* c = find(rtu.remote_id, mad);
@@ -130,19 +130,19 @@ void InboundReplies::on_rtu(const ReceivedMad& mad, const MadHeader& header, Ins
     case CmState::kMraRepReceived:
       return establish(*c, &rtu.private_data);
     case CmState::kWithdrawn:
-      return protocol_.resend(*c, now);  // the DREQ: the peer has taken the REP
+      return exchanges_.resend(*c, now);  // the DREQ: the peer has taken the REP
     case CmState::kEstablished:
-      protocol_.counters.duplicates++;
-      return protocol_.table.arm(*c, Instant::never());  // the connection is no longer doubted
+      exchanges_.counters.duplicates++;
+      return exchanges_.table.arm(*c, Instant::never());  // the connection is no longer doubted
     default:
-      protocol_.counters.duplicates++;
+      exchanges_.counters.duplicates++;
   }
 }
 
 void InboundReplies::establish(Connection& c, const PrivateData* private_data) {
-  protocol_.table.set_state(c, CmState::kEstablished);
-  protocol_.counters.established++;
-  protocol_.tell(c, {.what = ProtocolEvent::kEstablished, .private_data = private_data});
+  exchanges_.table.set_state(c, CmState::kEstablished);
+  exchanges_.counters.established++;
+  exchanges_.tell(c, {.type = ConnectionEventType::kEstablished, .private_data = private_data});
 }
 
 void InboundReplies::on_mra(const ReceivedMad& mad, Instant now) {
@@ -150,23 +150,23 @@ void InboundReplies::on_mra(const ReceivedMad& mad, Instant now) {
   Connection* c = find(mra.remote_id, mad);
   if (c == nullptr) return;
   if (c->state == CmState::kReqSent && mra.answered == Answered::kReq) {
-    protocol_.table.set_state(*c, CmState::kMraReqReceived);
-    return protocol_.wait_longer(*c, mra.service_timeout, now);
+    exchanges_.table.set_state(*c, CmState::kMraReqReceived);
+    return exchanges_.wait_longer(*c, mra.service_timeout, now);
   }
   if (!fits(*c, mra.local_id)) return;
   if (c->state == CmState::kRepSent && mra.answered == Answered::kRep) {
-    protocol_.table.set_state(*c, CmState::kMraRepReceived);
-    return protocol_.wait_longer(*c, mra.service_timeout, now);
+    exchanges_.table.set_state(*c, CmState::kMraRepReceived);
+    return exchanges_.wait_longer(*c, mra.service_timeout, now);
   }
-  protocol_.counters.drop_wrong_state++;
+  exchanges_.counters.drop_wrong_state++;
 }
 
 void InboundReplies::on_rej(const ReceivedMad& mad, Instant now) {
   const Rej rej = decode_rej(mad.bytes);
   if (rej.remote_id == 0 && rej.reason == static_cast<uint16_t>(RejReason::kTimeout)) {
-    Connection* c = protocol_.table.find_request(mad.src_ip, rej.local_id, false);
+    Connection* c = exchanges_.table.find_request(mad.src_ip, rej.local_id, false);
     if (c == nullptr || c->peer.own_ip != mad.dst_ip || load_be64(rej.ari.data()) != c->peer.guid) {
-      protocol_.counters.drop_unknown_id++;
+      exchanges_.counters.drop_unknown_id++;
       return;
     }
     return take_rej(*c, rej, now);
@@ -181,8 +181,8 @@ void InboundReplies::on_rej(const ReceivedMad& mad, Instant now) {
 /// The peer has no listener for the service. True when it will be asked again.
 bool InboundReplies::ask_again(Connection& c, Instant now) {
   if (c.found_nobody == kAskAgainAfter.size() || c.out.retries_left == 0) return false;
-  protocol_.table.arm(c, now + kAskAgainAfter[c.found_nobody++]);
-  protocol_.counters.asked_again++;
+  exchanges_.table.arm(c, now + kAskAgainAfter[c.found_nobody++]);
+  exchanges_.counters.asked_again++;
   return true;
 }
 
@@ -196,31 +196,32 @@ void InboundReplies::take_rej(Connection& c, const Rej& rej, Instant now) {
     case CmState::kMraReqSent:
     case CmState::kRepSent:
     case CmState::kMraRepReceived:
-      protocol_.tell(c, {.what = ProtocolEvent::kRefused, .rej = &rej});
-      if (rej.reason == static_cast<uint16_t>(RejReason::kStaleConnection)) return protocol_.enter_timewait(c, now);
+      exchanges_.tell(c, {.type = ConnectionEventType::kRefused, .rej = &rej});
+      if (rej.reason == static_cast<uint16_t>(RejReason::kStaleConnection)) return exchanges_.enter_timewait(c, now);
       c.out.is_answer = false;
-      return protocol_.rest(c, CmState::kRefused, now);
+      return exchanges_.rest(c, CmState::kRefused, now);
     case CmState::kRepReceived:
     case CmState::kMraRepSent:
     case CmState::kEstablished:
-      protocol_.tell(
-          c, {.what = protocol_.is_doubted(c) ? ProtocolEvent::kDisconnected : ProtocolEvent::kRefused, .rej = &rej});
-      return protocol_.enter_timewait(c, now);
+      exchanges_.tell(
+          c, {.type = exchanges_.is_doubted(c) ? ConnectionEventType::kDisconnected : ConnectionEventType::kRefused,
+              .rej = &rej});
+      return exchanges_.enter_timewait(c, now);
     case CmState::kDreqSent:
-      protocol_.tell(c, {.what = ProtocolEvent::kDisconnected});
-      return protocol_.enter_timewait(c, now);
+      exchanges_.tell(c, {.type = ConnectionEventType::kDisconnected});
+      return exchanges_.enter_timewait(c, now);
     case CmState::kWithdrawn:
       c.out.is_answer = false;
-      return protocol_.rest(c, CmState::kRefused, now);
+      return exchanges_.rest(c, CmState::kRefused, now);
     default:
-      protocol_.counters.drop_wrong_state++;
+      exchanges_.counters.drop_wrong_state++;
   }
 }
 
 void InboundReplies::on_dreq(const ReceivedMad& mad, const MadHeader& header, Instant now) {
   const Dreq dreq = decode_dreq(mad.bytes);
-  if (protocol_.table.find(dreq.remote_id) == nullptr) {  // ended here long ago: let it end at the peer, too
-    protocol_.counters.drop_unknown_id++;
+  if (exchanges_.table.find(dreq.remote_id) == nullptr) {  // ended here long ago: let it end at the peer, too
+    exchanges_.counters.drop_unknown_id++;
     return answer_dreq(dreq, mad, header, now);
   }
   Connection* c = find(dreq.remote_id, mad);
@@ -228,16 +229,16 @@ void InboundReplies::on_dreq(const ReceivedMad& mad, const MadHeader& header, In
   if (c->state == CmState::kIdle || c->state == CmState::kRefused) return answer_dreq(dreq, mad, header, now);
   if (!fits(*c, dreq.local_id)) return;
   if (dreq.remote_qpn != c->terms.qpn) {
-    protocol_.counters.drop_wrong_peer++;
+    exchanges_.counters.drop_wrong_peer++;
     return;
   }
   take_dreq(*c, dreq, mad, header, now);
 }
 
 void InboundReplies::answer_dreq(const Dreq& dreq, const ReceivedMad& mad, const MadHeader& header, Instant now) {
-  const auto way = protocol_.way_back(mad);
+  const auto way = exchanges_.way_back(mad);
   const Confirmation drep{.local_id = dreq.remote_id, .remote_id = dreq.local_id};
-  if (way) protocol_.send(way->av, encode_drep(header.transaction_id, drep), now);
+  if (way) exchanges_.send(way->av, encode_drep(header.transaction_id, drep), now);
 }
 
 void InboundReplies::take_dreq(Connection& c, const Dreq& dreq, const ReceivedMad& mad, const MadHeader& header,
@@ -247,23 +248,23 @@ void InboundReplies::take_dreq(Connection& c, const Dreq& dreq, const ReceivedMa
     case CmState::kMraRepReceived:
     case CmState::kEstablished:
       c.transaction_id = header.transaction_id;
-      protocol_.table.set_state(c, CmState::kDreqReceived);
-      protocol_.tell(c, {.what = ProtocolEvent::kDisconnected, .private_data = &dreq.private_data});
-      if (c.owner == nullptr) protocol_.send_drep(c, now);
+      exchanges_.table.set_state(c, CmState::kDreqReceived);
+      exchanges_.tell(c, {.type = ConnectionEventType::kDisconnected, .private_data = &dreq.private_data});
+      if (c.owner == nullptr) exchanges_.send_drep(c, now);
       return;
     case CmState::kDreqSent:
       c.transaction_id = header.transaction_id;
-      protocol_.tell(c, {.what = ProtocolEvent::kDisconnected, .private_data = &dreq.private_data});
-      return protocol_.send_drep(c, now);
+      exchanges_.tell(c, {.type = ConnectionEventType::kDisconnected, .private_data = &dreq.private_data});
+      return exchanges_.send_drep(c, now);
     case CmState::kTimewait:
     case CmState::kWithdrawn:
-      protocol_.counters.duplicates++;
+      exchanges_.counters.duplicates++;
       return answer_dreq(dreq, mad, header, now);
     case CmState::kDreqReceived:
-      protocol_.counters.duplicates++;
+      exchanges_.counters.duplicates++;
       return;
     default:
-      protocol_.counters.drop_wrong_state++;
+      exchanges_.counters.drop_wrong_state++;
   }
 }
 
@@ -273,14 +274,14 @@ void InboundReplies::on_drep(const ReceivedMad& mad, Instant now) {
   if (c == nullptr || !fits(*c, drep.local_id)) return;
   if (c->state == CmState::kWithdrawn) {
     c->out.is_answer = false;
-    return protocol_.rest(*c, CmState::kRefused, now);
+    return exchanges_.rest(*c, CmState::kRefused, now);
   }
   if (c->state != CmState::kDreqSent) {
-    protocol_.counters.drop_wrong_state++;
+    exchanges_.counters.drop_wrong_state++;
     return;
   }
-  protocol_.tell(*c, {.what = ProtocolEvent::kDisconnected, .private_data = &drep.private_data});
-  protocol_.enter_timewait(*c, now);
+  exchanges_.tell(*c, {.type = ConnectionEventType::kDisconnected, .private_data = &drep.private_data});
+  exchanges_.enter_timewait(*c, now);
 }
 
 void InboundReplies::on_lost(Connection& c, Instant now) {
@@ -289,22 +290,22 @@ void InboundReplies::on_lost(Connection& c, Instant now) {
     case CmState::kMraReqSent:
     case CmState::kRepSent:
     case CmState::kMraRepReceived:
-      protocol_.counters.ended_for_peer++;
+      exchanges_.counters.ended_for_peer++;
       return take_rej(c, {.reason = static_cast<uint16_t>(RejReason::kTimeout)}, now);
     case CmState::kRepReceived:
     case CmState::kMraRepSent:
-      protocol_.counters.ended_for_peer++;
+      exchanges_.counters.ended_for_peer++;
       return take_rej(c, {.reason = static_cast<uint16_t>(RejReason::kConsumer)}, now);
     case CmState::kEstablished:
     case CmState::kDreqSent:
-      protocol_.counters.ended_for_peer++;
-      protocol_.tell(c, {.what = ProtocolEvent::kDisconnected});
-      return protocol_.enter_timewait(c, now);
+      exchanges_.counters.ended_for_peer++;
+      exchanges_.tell(c, {.type = ConnectionEventType::kDisconnected});
+      return exchanges_.enter_timewait(c, now);
     case CmState::kDreqReceived:  // the program knows; the peer no longer waits for the DREP
-      return protocol_.enter_timewait(c, now);
+      return exchanges_.enter_timewait(c, now);
     case CmState::kWithdrawn:
       c.out.is_answer = false;
-      return protocol_.rest(c, CmState::kRefused, now);
+      return exchanges_.rest(c, CmState::kRefused, now);
     default:  // resting, or of SIDR, where the requester gives up by itself
       return;
   }
@@ -315,12 +316,12 @@ void InboundReplies::on_lap(const ReceivedMad& mad, const MadHeader& header, Ins
   Connection* c = find(lap.remote_id, mad);
   if (c == nullptr || !fits(*c, lap.local_id)) return;
   if (c->state != CmState::kEstablished || lap.remote_qpn != c->terms.qpn) {
-    protocol_.counters.drop_wrong_state++;
+    exchanges_.counters.drop_wrong_state++;
     return;
   }
-  protocol_.counters.path_changes_refused++;
+  exchanges_.counters.path_changes_refused++;
   const Apr apr{.local_id = c->id, .remote_id = c->peer.id, .status = kAprUnsupported};
-  protocol_.send(c->peer.av, encode(header.transaction_id, apr), now);
+  exchanges_.send(c->peer.av, encode(header.transaction_id, apr), now);
 }
 
 void InboundReplies::on_sidr_rep(const ReceivedMad& mad, Instant now) {
@@ -328,12 +329,12 @@ void InboundReplies::on_sidr_rep(const ReceivedMad& mad, Instant now) {
   Connection* c = find(reply.request_id, mad);
   if (c == nullptr) return;
   if (c->state != CmState::kSidrReqSent || reply.service_id != c->service_id) {
-    protocol_.counters.drop_wrong_state++;
+    exchanges_.counters.drop_wrong_state++;
     return;
   }
   if (reply.status == static_cast<uint8_t>(SidrStatus::kUnsupported) && ask_again(*c, now)) return;
-  protocol_.table.set_state(*c, CmState::kIdle);
-  protocol_.tell(*c, {.what = ProtocolEvent::kSidrRep, .sidr_rep = &reply});
+  exchanges_.table.set_state(*c, CmState::kIdle);
+  exchanges_.tell(*c, {.type = ConnectionEventType::kSidrRep, .sidr_rep = &reply});
 }
 
 }  // namespace uroce::cm

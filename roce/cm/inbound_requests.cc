@@ -49,8 +49,8 @@ QpType responder_type(const Req& req) {
 template <typename Fill>
 void InboundRequests::keep(const Request& request, uint64_t listener, uint32_t peer_id, const MadHeader& header,
                            const AddressVector& av, Fill fill) {
-  protocol_.counters.requests++;
-  Connection& c = protocol_.table.create(nullptr);
+  exchanges_.counters.requests++;
+  Connection& c = exchanges_.table.create(nullptr);
   try {
     c.transaction_id = header.transaction_id;
     c.service_id = request.service_id;
@@ -59,31 +59,31 @@ void InboundRequests::keep(const Request& request, uint64_t listener, uint32_t p
     c.peer = {.av = av, .ip = request.mad.src_ip, .own_ip = request.mad.dst_ip, .id = peer_id};
     c.peer.av.traffic_class = request.mad.traffic_class;
     c.terms.qp_type = request.qp_type;
-    protocol_.table.index_request(c);
+    exchanges_.table.index_request(c);
     fill(c);
-    if (protocol_.user.on_request(c, request)) return;
-    protocol_.counters.drop_backlog_full++;
+    if (exchanges_.user.on_request(c, request)) return;
+    exchanges_.counters.drop_backlog_full++;
   } catch (const std::bad_alloc&) {
-    protocol_.table.erase(c);
+    exchanges_.table.erase(c);
     throw;
   }
-  protocol_.table.erase(c);
+  exchanges_.table.erase(c);
 }
 
 void InboundRequests::on_req(const ReceivedMad& mad, const MadHeader& header, Instant now) {
   const Req req = decode_req(mad.bytes);
   if (req.local_id == 0) {
-    protocol_.counters.drop_bad_value++;
+    exchanges_.counters.drop_bad_value++;
     return;
   }
-  if (Connection* c = protocol_.table.find_request(mad.src_ip, req.local_id, false)) {
+  if (Connection* c = exchanges_.table.find_request(mad.src_ip, req.local_id, false)) {
     return on_repeated_req(*c, req, mad, header, now);
   }
   if (const auto fault = check_req(req, mad)) {
-    protocol_.counters.refused_malformed++;
+    exchanges_.counters.refused_malformed++;
     return refuse(req, *fault, mad, header, now);
   }
-  if (Connection* old = protocol_.table.find_peer_qp(mad.src_ip, req.ca_guid, req.qpn)) {
+  if (Connection* old = exchanges_.table.find_peer_qp(mad.src_ip, req.ca_guid, req.qpn)) {
     return on_stale(*old, req, mad, header, now);
   }
   const Request request{.mad = mad,
@@ -91,73 +91,73 @@ void InboundRequests::on_req(const ReceivedMad& mad, const MadHeader& header, In
                         .qp_type = responder_type(req),
                         .private_data = req.private_data,
                         .req = &req};
-  const Admission admission = protocol_.user.admit(request);
+  const Admission admission = exchanges_.user.admit(request);
   if (admission.listener == 0) {
-    protocol_.counters.refused_no_service++;
+    exchanges_.counters.refused_no_service++;
     return refuse(req, admission.reason, mad, header, now);
   }
   if (!has_room(admission.listener)) return;
-  const auto way = protocol_.way_back(mad);
+  const auto way = exchanges_.way_back(mad);
   if (!way) return;
   if ((128u << req.path_mtu) > way->mtu_bytes) {
-    protocol_.counters.refused_malformed++;
+    exchanges_.counters.refused_malformed++;
     return refuse(req, RejReason::kInvalidMtu, mad, header, now);
   }
   keep(request, admission.listener, req.local_id, header, way->av, [&](Connection& c) {
     take_terms(c, req);
-    protocol_.table.index_peer_qp(c);
-    protocol_.table.set_state(c, CmState::kReqReceived);
+    exchanges_.table.index_peer_qp(c);
+    exchanges_.table.set_state(c, CmState::kReqReceived);
   });
 }
 
 void InboundRequests::on_sidr_req(const ReceivedMad& mad, const MadHeader& header, Instant now) {
   const SidrReq req = decode_sidr_req(mad.bytes);
-  if (Connection* c = protocol_.table.find_request(mad.src_ip, req.request_id, true)) {
-    protocol_.counters.duplicates++;
-    if (c->state == CmState::kSidrAnswered) protocol_.resend(*c, now);
+  if (Connection* c = exchanges_.table.find_request(mad.src_ip, req.request_id, true)) {
+    exchanges_.counters.duplicates++;
+    if (c->state == CmState::kSidrAnswered) exchanges_.resend(*c, now);
     return;
   }
   const Request request{
       .mad = mad, .service_id = req.service_id, .qp_type = QpType::kUd, .private_data = req.private_data};
-  const Admission admission = protocol_.user.admit(request);
+  const Admission admission = exchanges_.user.admit(request);
   if (admission.listener != 0 && !has_room(admission.listener)) return;
-  const auto way = protocol_.way_back(mad);
+  const auto way = exchanges_.way_back(mad);
   if (!way) return;
   if (admission.listener == 0) {
-    protocol_.counters.refused_no_service++;
+    exchanges_.counters.refused_no_service++;
     const SidrRep refusal{.request_id = req.request_id,
                           .status = static_cast<uint8_t>(SidrStatus::kUnsupported),
                           .service_id = req.service_id};
-    return protocol_.send(way->av, encode(header.transaction_id, refusal), now);
+    return exchanges_.send(way->av, encode(header.transaction_id, refusal), now);
   }
   keep(request, admission.listener, req.request_id, header, way->av,
-       [this](Connection& c) { protocol_.table.set_state(c, CmState::kSidrReqReceived); });
+       [this](Connection& c) { exchanges_.table.set_state(c, CmState::kSidrReqReceived); });
 }
 
 /// A repetition, late or not, changes nothing. It is answered again where an answer may have been lost.
 void InboundRequests::on_repeated_req(Connection& c, const Req& req, const ReceivedMad& mad, const MadHeader& header,
                                       Instant now) {
   if (req.qpn != c.peer.qpn || req.ca_guid != c.peer.guid || req.starting_psn != c.terms.peer_psn) {
-    protocol_.counters.refused_malformed++;
+    exchanges_.counters.refused_malformed++;
     return refuse(req, RejReason::kDuplicateCommId, mad, header, now);
   }
-  protocol_.counters.duplicates++;
+  exchanges_.counters.duplicates++;
   switch (c.state) {
     case CmState::kReqReceived:
-      protocol_.table.set_state(c, CmState::kMraReqSent);
+      exchanges_.table.set_state(c, CmState::kMraReqSent);
       [[fallthrough]];
     case CmState::kMraReqSent:
-      return protocol_.send(c.peer.av, protocol_.mra_of(c), now);
+      return exchanges_.send(c.peer.av, exchanges_.mra_of(c), now);
     case CmState::kRepSent:
     case CmState::kMraRepReceived:
-      return protocol_.resend(c, now);
+      return exchanges_.resend(c, now);
     case CmState::kRefused:
-      if (c.out.is_answer) protocol_.resend(c, now);
+      if (c.out.is_answer) exchanges_.resend(c, now);
       return;
     case CmState::kWithdrawn:
       return refuse(req, RejReason::kConsumer, mad, header, now);
     case CmState::kTimewait:
-      protocol_.counters.refused_stale++;
+      exchanges_.counters.refused_stale++;
       return refuse(req, RejReason::kStaleConnection, mad, header, now);
     default:
       return;
@@ -168,9 +168,9 @@ void InboundRequests::on_repeated_req(Connection& c, const Req& req, const Recei
 /// forged.
 void InboundRequests::on_stale(Connection& old, const Req& req, const ReceivedMad& mad, const MadHeader& header,
                                Instant now) {
-  protocol_.counters.refused_stale++;
+  exchanges_.counters.refused_stale++;
   refuse(req, RejReason::kStaleConnection, mad, header, now);
-  protocol_.doubt(old, now);
+  exchanges_.doubt(old, now);
 }
 
 void InboundRequests::refuse(const Req& req, RejReason reason, const ReceivedMad& mad, const MadHeader& header,
@@ -180,18 +180,18 @@ void InboundRequests::refuse(const Req& req, RejReason reason, const ReceivedMad
     std::memcpy(rej.ari.data(), mad.dst_ip.bytes.data(), 16);
     rej.ari_length = 16;
   }
-  protocol_.refuse(mad, header, rej, now);
+  exchanges_.refuse(mad, header, rej, now);
 }
 
 bool InboundRequests::has_room(uint64_t listener) {
-  switch (protocol_.table.room_for_request(listener)) {
+  switch (exchanges_.table.room_for_request(listener)) {
     case ConnectionTable::Room::kYes:
       return true;
     case ConnectionTable::Room::kAllFull:
-      protocol_.counters.drop_requests_full++;
+      exchanges_.counters.drop_requests_full++;
       return false;
     case ConnectionTable::Room::kListenerFull:
-      protocol_.counters.drop_listener_full++;
+      exchanges_.counters.drop_listener_full++;
       return false;
   }
   return false;

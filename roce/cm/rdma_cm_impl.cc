@@ -186,40 +186,40 @@ void RdmaCmImpl::tell_request(Id& child, Id& listener, const Request& request, b
   taken = sink.on_cm_event(event);
 }
 
-void RdmaCmImpl::on_news(Connection& c, const News& news) {
+void RdmaCmImpl::on_event(Connection& c, const ConnectionEvent& what) {
   IdState& state = c.owner->state();
   Event event;
   event.id = c.owner;
-  switch (news.what) {
-    case ProtocolEvent::kRep:
+  switch (what.type) {
+    case ConnectionEventType::kRep:
       event.type = EventType::kConnectResponse;
-      set_parameters(event, *news.rep);
+      set_parameters(event, *what.rep);
       break;
-    case ProtocolEvent::kEstablished:
+    case ConnectionEventType::kEstablished:
       event.type = EventType::kEstablished;
       break;
-    case ProtocolEvent::kRefused:
+    case ConnectionEventType::kRefused:
       event.type = EventType::kRejected;
-      event.status = news.rej->reason;
-      event.connection.private_data = news.rej->private_data;
+      event.status = what.rej->reason;
+      event.connection.private_data = what.rej->private_data;
       break;
-    case ProtocolEvent::kDisconnected:
-    case ProtocolEvent::kDreqTimeout:
+    case ConnectionEventType::kDisconnected:
+    case ConnectionEventType::kDreqTimeout:
       if (state.phase != kReady) return;
       state.phase = IdState::Phase::kDisconnect;
       event.type = EventType::kDisconnected;
-      event.status = news.what == ProtocolEvent::kDreqTimeout ? -ETIMEDOUT : 0;
+      event.status = what.type == ConnectionEventType::kDreqTimeout ? -ETIMEDOUT : 0;
       break;
-    case ProtocolEvent::kTimeout:
+    case ConnectionEventType::kTimeout:
       event.type = EventType::kUnreachable;
       event.status = -ETIMEDOUT;
       event.is_datagram = state.qp_type == QpType::kUd;
       break;
-    case ProtocolEvent::kTimewaitExit:
+    case ConnectionEventType::kTimewaitExit:
       event.type = EventType::kTimewaitExit;
       break;
-    case ProtocolEvent::kSidrRep:
-      set_datagram(event, state, *news.sidr_rep);
+    case ConnectionEventType::kSidrRep:
+      set_datagram(event, state, *what.sidr_rep);
       break;
   }
   sink.on_cm_event(event);

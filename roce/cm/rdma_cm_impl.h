@@ -35,7 +35,7 @@ class RdmaCmImpl final : public ConnectionUser {
 
   Admission admit(const Request& request) override;
   bool on_request(Connection& connection, const Request& request) override;
-  void on_news(Connection& connection, const News& news) override;
+  void on_event(Connection& connection, const ConnectionEvent& event) override;
 
  private:
   uint32_t free_number();

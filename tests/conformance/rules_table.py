@@ -31,7 +31,7 @@ TOPICS = {
     "selective": ("Selective repeat between our own peers", "roce/transport/selective_responder.cc", "roce/transport/selective_requester.cc", "roce/transport/scoreboard.cc"),
     "uc": ("Unreliable connections", "roce/transport/uc_receiver.cc", "roce/transport/unacked_sender.cc"),
     "ud": ("Unreliable datagrams", "roce/transport/ud_receiver.cc", "roce/transport/unacked_sender.cc"),
-    "connections": ("Connection management", "roce/cm/protocol.cc", "roce/cm/inbound_requests.cc", "roce/cm/inbound_replies.cc"),
+    "connections": ("Connection management", "roce/cm/exchanges.cc", "roce/cm/inbound_requests.cc", "roce/cm/inbound_replies.cc"),
     "lumina": ("After Lumina, which tests RDMA network cards", "roce/transport"),
     "software_rdma": ("What went wrong in other software", "roce/transport"),
     "long": ("What takes seconds", "roce/transport"),

@@ -29,7 +29,7 @@ struct Admission {
   RejReason reason = RejReason::kInvalidServiceId;
 };
 
-enum class ProtocolEvent : uint8_t {
+enum class ConnectionEventType : uint8_t {
   kRep,           // `rep`
   kEstablished,   // RTU, or data
   kRefused,       // `rej`
@@ -40,27 +40,27 @@ enum class ProtocolEvent : uint8_t {
   kSidrRep,  // `sidr_rep`
 };
 
-struct News {
-  ProtocolEvent what{};
+struct ConnectionEvent {
+  ConnectionEventType type{};
   const Rep* rep = nullptr;
   const Rej* rej = nullptr;
   const SidrRep* sidr_rep = nullptr;
   const PrivateData* private_data = nullptr;  // of RTU, DREQ and DREP
 };
 
-/// The layer above the protocol. Does not call back into it from `admit` and `on_news`.
+/// The layer above the exchanges. Does not call back into it from `admit` and `on_event`.
 class ConnectionUser {
  public:
   virtual ~ConnectionUser() = default;
   virtual Admission admit(const Request& request) = 0;
   /// Takes the connection over, by setting its owner. False: no room, and the request is forgotten.
   virtual bool on_request(Connection& connection, const Request& request) = 0;
-  virtual void on_news(Connection& connection, const News& news) = 0;
+  virtual void on_event(Connection& connection, const ConnectionEvent& event) = 0;
 };
 
-class Protocol {
+class Exchanges {
  public:
-  Protocol(Services& its_services, ConnectionUser& its_user, const CmLimits& limits)
+  Exchanges(Services& its_services, ConnectionUser& its_user, const CmLimits& limits)
       : services(its_services), user(its_user), table(its_services, limits) {}
 
   Services& services;
@@ -95,7 +95,7 @@ class Protocol {
   void wait_longer(Connection& connection, uint8_t service_timeout, Instant now);
   /// Into kIdle; erased if it has no owner.
   void end(Connection& connection);
-  void tell(Connection& connection, const News& news);
+  void tell(Connection& connection, const ConnectionEvent& event);
 
   /// The way back to the sender of `mad`; counts when there is none.
   std::optional<ResolvedRoute> way_back(const ReceivedMad& mad);
