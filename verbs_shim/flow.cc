@@ -26,7 +26,7 @@ ibv_flow* create_flow(ibv_qp* base, ibv_flow_attr* attr) try {
   }
   QueuePair& qp = ours(base);
   auto raw = std::make_unique<RawFlow>();
-  Flow flow;
+  FlowRule flow;
   int error = check_flow_qp(qp);
   if (error == 0) error = flow_from(*attr, flow, raw->counters);
   if (error != 0) {

@@ -39,7 +39,7 @@ bool want_layer(FlowMatch& match, FlowLayer layer, uint8_t instead_of) {
 }
 
 struct SpecReader {
-  Flow& flow;
+  FlowRule& flow;
   std::vector<FlowCounters*>& counters;
   bool has_eth = false;
   bool has_tag = false;
@@ -193,14 +193,14 @@ int check_attr(const ibv_flow_attr& attr) {
 
 }  // namespace
 
-static_assert(static_cast<int>(FlowKind::kNormal) == IBV_FLOW_ATTR_NORMAL &&
-              static_cast<int>(FlowKind::kAllDefault) == IBV_FLOW_ATTR_ALL_DEFAULT &&
-              static_cast<int>(FlowKind::kMulticastDefault) == IBV_FLOW_ATTR_MC_DEFAULT &&
-              static_cast<int>(FlowKind::kSniffer) == IBV_FLOW_ATTR_SNIFFER);
+static_assert(static_cast<int>(FlowRuleKind::kNormal) == IBV_FLOW_ATTR_NORMAL &&
+              static_cast<int>(FlowRuleKind::kAllDefault) == IBV_FLOW_ATTR_ALL_DEFAULT &&
+              static_cast<int>(FlowRuleKind::kMulticastDefault) == IBV_FLOW_ATTR_MC_DEFAULT &&
+              static_cast<int>(FlowRuleKind::kSniffer) == IBV_FLOW_ATTR_SNIFFER);
 
-int flow_from(const ibv_flow_attr& attr, Flow& flow, std::vector<FlowCounters*>& counters) {
+int flow_from(const ibv_flow_attr& attr, FlowRule& flow, std::vector<FlowCounters*>& counters) {
   if (const int error = check_attr(attr); error != 0) return error;
-  flow.kind = static_cast<FlowKind>(attr.type);
+  flow.kind = static_cast<FlowRuleKind>(attr.type);
   flow.priority = attr.priority;
   flow.traps = (attr.flags & IBV_FLOW_ATTR_FLAGS_DONT_TRAP) == 0;
   SpecReader reader{flow, counters};
@@ -220,7 +220,7 @@ int flow_from(const ibv_flow_attr& attr, Flow& flow, std::vector<FlowCounters*>&
     at += head.size;
   }
   const FlowKey none;
-  if (flow.kind != FlowKind::kNormal && std::memcmp(&flow.match.mask, &none, sizeof none) != 0)
+  if (flow.kind != FlowRuleKind::kNormal && std::memcmp(&flow.match.mask, &none, sizeof none) != 0)
     return refuse_flow(EINVAL, "default flows and sniffers take whatever there is, and look for nothing");
   if (flow.drops && reader.has_tag) return refuse_flow(EINVAL, "what is dropped has no tag");
   return 0;

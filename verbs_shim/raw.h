@@ -32,7 +32,7 @@ struct FlowCounters : ibv_counters {
 
 struct RawFlow : ibv_flow {
   uint8_t foreign[kForeignRoom];
-  Flow* flow = nullptr;
+  FlowRule* flow = nullptr;
   QueuePair* qp = nullptr;
   std::vector<FlowCounters*> counters;
 };
@@ -65,7 +65,7 @@ inline RwqTable& ours(ibv_rwq_ind_table* table) { return *static_cast<RwqTable*>
 
 /// Reads the specifications behind `attr` into `flow`, and puts the counters that they name into `counters`. Returns 0
 /// or errno, with the reason in the log.
-int flow_from(const ibv_flow_attr& attr, Flow& flow, std::vector<FlowCounters*>& counters);
+int flow_from(const ibv_flow_attr& attr, FlowRule& flow, std::vector<FlowCounters*>& counters);
 
 /// Whether the attributes ask for queues of a table in place of a queue of its own.
 bool asks_for_rss(const ibv_qp_init_attr_ex& attr);

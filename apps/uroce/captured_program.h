@@ -62,7 +62,7 @@ class CapturedProgram {
   const std::string name_;
   const std::string port_;
   const uint32_t interface_;
-  CaptureReader reader_;
+  CaptureRingReader reader_;
   std::deque<TakenFrame> waiting_;
   size_t waiting_bytes_ = 0;
   uint64_t taken_ = 0;

@@ -54,7 +54,7 @@ void print_flow(const lint::Linter& linter, uint32_t index) {
 
 std::string flow_text(const lint::Linter& linter, uint32_t flow) {
   if (flow == lint::kNoFlow) return "-";
-  const lint::FlowKey& key = linter.flows()[flow].key;
+  const lint::FlowEnds& key = linter.flows()[flow].key;
   char number[16];
   std::snprintf(number, sizeof number, "0x%x", key.dest_qp);
   return to_string(key.src) + " -> " + to_string(key.dst) + " QP " + number;

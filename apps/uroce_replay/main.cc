@@ -22,8 +22,8 @@ namespace uroce::replay_app {
 namespace {
 
 using replay::Conversation;
-using replay::Outcome;
 using replay::Recording;
+using replay::ReplayOutcome;
 using replay::Role;
 using replay::RoleResult;
 
@@ -118,7 +118,7 @@ bool Program::replay_conversations(const Recording& recording) {
         print_result(options_.style, replay::describe(recording.conversations[i]), "packets", role, result);
       }
       add(result, totals_);
-      any |= result.outcome != Outcome::kSkipped;
+      any |= result.outcome != ReplayOutcome::kSkipped;
     }
   }
   return any;
@@ -134,7 +134,7 @@ bool Program::replay_exchanges(const Recording& recording) {
       const RoleResult result = replay::replay_cm(exchange, role, replay_options_);
       if (!options_.quiet) print_result(options_.style, replay::describe(exchange), "messages", role, result);
       add(result, totals_);
-      any |= result.outcome != Outcome::kSkipped;
+      any |= result.outcome != ReplayOutcome::kSkipped;
     }
   }
   return any;

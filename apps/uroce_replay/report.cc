@@ -6,7 +6,7 @@
 namespace uroce::replay_app {
 namespace {
 
-using replay::Outcome;
+using replay::ReplayOutcome;
 using replay::Role;
 using replay::RoleResult;
 using Ull = unsigned long long;
@@ -30,9 +30,9 @@ void print_difference(const replay::Difference& difference) {
 }  // namespace
 
 void add(const RoleResult& result, Totals& totals) {
-  totals.same += result.outcome == Outcome::kSame;
-  totals.different += result.outcome == Outcome::kDifferent;
-  totals.not_replayed += result.outcome == Outcome::kSkipped;
+  totals.same += result.outcome == ReplayOutcome::kSame;
+  totals.different += result.outcome == ReplayOutcome::kDifferent;
+  totals.not_replayed += result.outcome == ReplayOutcome::kSkipped;
   totals.compared += result.compared;
   totals.differences += result.differences.size();
 }
@@ -53,11 +53,11 @@ void print_tolerances() {
 void print_result(const ResultStyle& style, const std::string& name, const char* what, Role role,
                   const RoleResult& result) {
   std::printf("%s as %s: ", name.c_str(), role == Role::kRequester ? "requester" : "responder");
-  if (result.outcome == Outcome::kSkipped) {
+  if (result.outcome == ReplayOutcome::kSkipped) {
     std::printf("not replayed: %s\n", result.why.c_str());
     return;
   }
-  std::printf("%s, %llu %s compared, %llu handed in", result.outcome == Outcome::kSame ? "same" : "DIFFERENT",
+  std::printf("%s, %llu %s compared, %llu handed in", result.outcome == ReplayOutcome::kSame ? "same" : "DIFFERENT",
               static_cast<Ull>(result.compared), what, static_cast<Ull>(result.injected));
   if (!result.differences.empty()) std::printf(", %zu differences", result.differences.size());
   const char* before = "; tolerances: ";

@@ -35,7 +35,7 @@ class BridgePort final : public SwitchPort {
   bool link_up() const override { return link_up_; }
   void read_link() override {}
   uint32_t link_speed_mbps() const override { return 0; }
-  const PortCounters& counters() const override { return counters_; }
+  const DpdkPortCounters& counters() const override { return counters_; }
   void for_each_own_counter(const std::function<void(const char*, uint64_t)>& f) const override;
 
  private:
@@ -52,7 +52,7 @@ class BridgePort final : public SwitchPort {
   const Of of_;
   const std::string name_;
   rte_mempool* pool_;
-  PortCounters counters_;
+  DpdkPortCounters counters_;
   uint64_t rx_too_long_ = 0;
   uint64_t tx_too_long_ = 0;
   bool turned_ = false;  // the segment knows the time

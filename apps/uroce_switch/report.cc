@@ -34,7 +34,7 @@ void print_table(FILE* out, const LiveSwitch& live) {
   std::fprintf(out, "%4s  %-24s %-5s %12s %15s %12s %15s %12s %10s\n", "port", "", "link", "rx frames", "rx bytes",
                "tx frames", "tx bytes", "ECN marked", "dropped");
   for (const auto& link : live.links()) {
-    const fabric::PortCounters& c = live.fabric().counters(link->config().id);
+    const fabric::SwitchPortCounters& c = live.fabric().counters(link->config().id);
     uint64_t dropped = 0;
     for_each_counter(*link, live.fabric(), [&](const std::string& name, uint64_t value) {
       if (name.rfind("drop_", 0) == 0) dropped += value;

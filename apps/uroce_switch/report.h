@@ -15,7 +15,7 @@ namespace uroce::netswitch {
 /// faults with "in_" or "out_".
 template <typename F>
 void for_each_counter(const SwitchLink& link, const fabric::Switch& fabric, F&& f) {
-  const fabric::PortCounters& c = fabric.counters(link.config().id);
+  const fabric::SwitchPortCounters& c = fabric.counters(link.config().id);
   f("rx_frames", c.rx_frames);
   f("rx_bytes", c.rx_bytes);
   f("tx_frames", c.tx_frames);
@@ -44,7 +44,7 @@ void for_each_counter(const SwitchLink& link, const fabric::Switch& fabric, F&& 
     std::replace(name.begin(), name.end(), '-', '_');  // telemetry requires it
     f(name, c.drops[i]);
   }
-  const PortCounters& port = link.port().counters();
+  const DpdkPortCounters& port = link.port().counters();
   f("drop_rx_in_pieces", link.counters().rx_too_long);
   f("drop_tx_too_long", link.counters().tx_too_long);
   f("drop_in_delay_full", link.counters().in_delay_full);

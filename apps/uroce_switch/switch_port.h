@@ -37,7 +37,7 @@ class SwitchPort {
   /// The speed of the link; 0 when it is not known.
   virtual uint32_t link_speed_mbps() const = 0;
 
-  virtual const PortCounters& counters() const = 0;
+  virtual const DpdkPortCounters& counters() const = 0;
   /// Calls `f` for counters that only this kind of port has.
   virtual void for_each_own_counter(const std::function<void(const char*, uint64_t)>& /*f*/) const {}
   /// Its port number in DPDK, if it has one.
@@ -57,7 +57,7 @@ class EthdevPort final : public SwitchPort {
   bool link_up() const override { return port_->link_up(); }
   void read_link() override { port_->read_link(); }
   uint32_t link_speed_mbps() const override { return port_->link_speed_mbps(); }
-  const PortCounters& counters() const override { return port_->counters(); }
+  const DpdkPortCounters& counters() const override { return port_->counters(); }
   std::optional<uint16_t> dpdk_id() const override { return port_->id(); }
 
  private:

@@ -23,7 +23,7 @@ struct DpdkPortOptions : PortOptions {
 };
 
 /// What happened at the port, beyond the engine's counters.
-struct PortCounters {
+struct DpdkPortCounters {
   uint64_t tx_dropped_no_link = 0;  // sent while the peer or the carrier was away
   uint64_t tx_dropped_stuck = 0;    // the peer has taken nothing for a long time
   uint64_t rx_linearized = 0;
@@ -32,7 +32,7 @@ struct PortCounters {
 
 /// Calls `f(name, value)` for every counter.
 template <typename F>
-void for_each_counter(const PortCounters& counters, F&& f) {
+void for_each_counter(const DpdkPortCounters& counters, F&& f) {
   f("tx_dropped_no_link", counters.tx_dropped_no_link);
   f("tx_dropped_stuck", counters.tx_dropped_stuck);
   f("rx_linearized", counters.rx_linearized);
@@ -84,7 +84,7 @@ class DpdkPort final : public Port {
   void read_link();
   uint32_t link_speed_mbps() const { return link_speed_mbps_.load(std::memory_order_relaxed); }
   uint16_t id() const { return options_.port_id; }
-  const PortCounters& counters() const { return counters_; }
+  const DpdkPortCounters& counters() const { return counters_; }
 
  private:
   explicit DpdkPort(const DpdkPortOptions& options) : options_(options) {}
@@ -108,7 +108,7 @@ class DpdkPort final : public Port {
   unsigned connect_attempts_ = 0;
   std::atomic<uint32_t> link_speed_mbps_{0};
   Instant next_check_{0};
-  PortCounters counters_;
+  DpdkPortCounters counters_;
 
   // Frames that `send` accepted but the driver has not taken yet, oldest first.
   std::array<rte_mbuf*, kMaxBurst> pending_{};

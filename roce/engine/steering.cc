@@ -12,12 +12,14 @@ namespace {
 
 bool is_multicast(const FlowKey& key) { return (key.dst_mac[0] & 1) != 0; }
 
-bool comes_before(const Flow& a, const Flow& b) { return a.kind != b.kind ? a.kind < b.kind : a.priority < b.priority; }
+bool comes_before(const FlowRule& a, const FlowRule& b) {
+  return a.kind != b.kind ? a.kind < b.kind : a.priority < b.priority;
+}
 
 /// The destination that a flow is for; false: it names none, or is for more than one.
-bool names_mac(const Flow& flow, MacAddress& mac) {
+bool names_mac(const FlowRule& flow, MacAddress& mac) {
   const auto& mask = flow.match.mask.dst_mac;
-  if (flow.kind != FlowKind::kNormal || !std::all_of(mask, mask + 6, [](uint8_t byte) { return byte == 0xFF; }))
+  if (flow.kind != FlowRuleKind::kNormal || !std::all_of(mask, mask + 6, [](uint8_t byte) { return byte == 0xFF; }))
     return false;
   std::memcpy(mac.bytes.data(), flow.match.value.dst_mac, 6);
   return true;
@@ -25,17 +27,17 @@ bool names_mac(const Flow& flow, MacAddress& mac) {
 
 }  // namespace
 
-Flow* Steering::add(const Flow& flow) {
+FlowRule* Steering::add(const FlowRule& flow) {
   if (flows_.size() >= kFlowsMax) return nullptr;
   loopback_.open();
   const auto place = std::upper_bound(flows_.begin(), flows_.end(), flow,
-                                      [](const Flow& a, const auto& b) { return comes_before(a, *b); });
-  const auto inserted = flows_.insert(place, std::make_unique<Flow>(flow));
-  Flow* const added = inserted->get();
+                                      [](const FlowRule& a, const auto& b) { return comes_before(a, *b); });
+  const auto inserted = flows_.insert(place, std::make_unique<FlowRule>(flow));
+  FlowRule* const added = inserted->get();
   bool indexed = false;
   try {
-    if (flow.kind == FlowKind::kNormal) index_.add(*added);
-    indexed = flow.kind == FlowKind::kNormal;
+    if (flow.kind == FlowRuleKind::kNormal) index_.add(*added);
+    indexed = flow.kind == FlowRuleKind::kNormal;
     MacAddress mac;
     const bool named = names_mac(flow, mac) && !(all_ && macs_.size() >= kMacsMax);
     const bool known = named ? std::find(macs_.begin(), macs_.end(), mac) != macs_.end() : all_;
@@ -45,15 +47,15 @@ Flow* Steering::add(const Flow& flow) {
     flows_.erase(inserted);
     throw;
   }
-  if (flow.kind == FlowKind::kSniffer) sniffers_++;
+  if (flow.kind == FlowRuleKind::kSniffer) sniffers_++;
   return added;
 }
 
-void Steering::remove(const Flow& flow) {
+void Steering::remove(const FlowRule& flow) {
   const auto found = std::find_if(flows_.begin(), flows_.end(), [&](const auto& f) { return f.get() == &flow; });
   ensure(found != flows_.end(), "a flow that is removed was added");
-  if (flow.kind == FlowKind::kNormal) index_.remove(flow);
-  if (flow.kind == FlowKind::kSniffer) sniffers_--;
+  if (flow.kind == FlowRuleKind::kNormal) index_.remove(flow);
+  if (flow.kind == FlowRuleKind::kSniffer) sniffers_--;
   MacAddress mac;
   const bool named = names_mac(flow, mac);
   flows_.erase(found);
@@ -125,7 +127,7 @@ bool Steering::on_frame(const RxFrame& frame, Instant now) {
 bool Steering::take_normal(const Arrival& arrival) {
   bool taken = false;
   int priority = -1;  // of the flows that took the frame and trap
-  index_.for_each_match(arrival.key, [&](const Flow& flow) {
+  index_.for_each_match(arrival.key, [&](const FlowRule& flow) {
     if (priority >= 0 && flow.priority != priority) return false;
     count(flow, arrival);
     if (flow.drops) {
@@ -146,10 +148,10 @@ bool Steering::take_default(const Arrival& arrival) {
   const bool multicast = is_multicast(arrival.key);
   bool taken = false;
   for (size_t i = flows_.size(); i-- > 0;) {
-    const Flow& flow = *flows_[i];
-    if (flow.kind == FlowKind::kSniffer) continue;
-    if (flow.kind == FlowKind::kNormal) break;
-    if (flow.kind == FlowKind::kMulticastDefault && !multicast) continue;
+    const FlowRule& flow = *flows_[i];
+    if (flow.kind == FlowRuleKind::kSniffer) continue;
+    if (flow.kind == FlowRuleKind::kNormal) break;
+    if (flow.kind == FlowRuleKind::kMulticastDefault && !multicast) continue;
     count(flow, arrival);
     deliver(flow, arrival);
     taken = true;
@@ -159,27 +161,27 @@ bool Steering::take_default(const Arrival& arrival) {
 
 void Steering::sniff(const RxFrame& frame, Instant now) {
   const Arrival arrival = arrival_of(frame, now);
-  for (size_t i = flows_.size(); i-- > 0 && flows_[i]->kind == FlowKind::kSniffer;) {
+  for (size_t i = flows_.size(); i-- > 0 && flows_[i]->kind == FlowRuleKind::kSniffer;) {
     count(*flows_[i], arrival);
     deliver(*flows_[i], arrival);
   }
 }
 
-void Steering::count(const Flow& flow, const Arrival& arrival) {
+void Steering::count(const FlowRule& flow, const Arrival& arrival) {
   for (FlowCounter* const counter : flow.counters) {
     counter->packets++;
     counter->bytes += arrival.bytes;
   }
 }
 
-Qp* Steering::target_of(const Flow& flow, const Arrival& arrival) const {
+Qp* Steering::target_of(const FlowRule& flow, const Arrival& arrival) const {
   if (flow.group == nullptr) return flow.qp;
   const auto& table = flow.group->table;
   const uint32_t hash = rss_hash(flow.group->key, flow.group->fields, arrival.key);
   return table.empty() ? nullptr : table[hash & (table.size() - 1)];
 }
 
-void Steering::deliver(const Flow& flow, const Arrival& arrival) {
+void Steering::deliver(const FlowRule& flow, const Arrival& arrival) {
   Qp* const qp = target_of(flow, arrival);
   if (qp == nullptr) {
     counters_.rx_drop_flow++;

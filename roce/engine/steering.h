@@ -9,7 +9,7 @@
 // Frames that no normal flow takes go to the default flows: for multicast, or for all. A sniffer gets a copy of every
 // frame, RoCEv2 included.
 //
-// The number of flows is bounded. Normal ones are found by their masks (flow_index.h); all others see every frame
+// The number of flows is bounded. Normal ones are found by their masks (flow_rule_index.h); all others see every frame
 // anyway. Nothing is allocated for a frame.
 #pragma once
 
@@ -18,7 +18,7 @@
 #include <memory>
 #include <vector>
 
-#include "engine/flow_index.h"
+#include "engine/flow_rule_index.h"
 #include "engine/loopback.h"
 #include "engine/port_filters.h"
 #include "engine/qp_schedule.h"
@@ -46,10 +46,10 @@ struct RssGroup {
   uint32_t fields = 0;  // RssField
 };
 
-enum class FlowKind : uint8_t { kNormal, kAllDefault, kMulticastDefault, kSniffer };
+enum class FlowRuleKind : uint8_t { kNormal, kAllDefault, kMulticastDefault, kSniffer };
 
-struct Flow {
-  FlowKind kind = FlowKind::kNormal;
+struct FlowRule {
+  FlowRuleKind kind = FlowRuleKind::kNormal;
   uint16_t priority = 0;
   FlowMatch match;
   bool traps = true;  // flows of lower priority do not see the frames that this one takes
@@ -71,8 +71,8 @@ class Steering {
       : loopback_(loopback), schedule_(schedule), counters_(counters), filter_(filter) {}
 
   /// nullptr: there are too many. The flow is the steering's until it is removed.
-  Flow* add(const Flow& flow);
-  void remove(const Flow& flow);
+  FlowRule* add(const FlowRule& flow);
+  void remove(const FlowRule& flow);
   /// To be called before a queue pair is destroyed: flows and groups that led to it drop.
   void forget(const Qp& qp);
   /// Registers a group, so that `forget` finds queue pairs in its table.
@@ -98,17 +98,17 @@ class Steering {
   static Arrival arrival_of(const RxFrame& frame, Instant now);
   bool take_normal(const Arrival& arrival);
   bool take_default(const Arrival& arrival);
-  void count(const Flow& flow, const Arrival& arrival);
-  void deliver(const Flow& flow, const Arrival& arrival);
-  Qp* target_of(const Flow& flow, const Arrival& arrival) const;
+  void count(const FlowRule& flow, const Arrival& arrival);
+  void deliver(const FlowRule& flow, const Arrival& arrival);
+  Qp* target_of(const FlowRule& flow, const Arrival& arrival) const;
   void tell_filter();
 
   Loopback& loopback_;
   QpSchedule& schedule_;
   Counters& counters_;
   RawFilter* const filter_;
-  std::vector<std::unique_ptr<Flow>> flows_;  // by kind, then by priority, then as they were made
-  FlowIndex index_;                           // of the normal ones
+  std::vector<std::unique_ptr<FlowRule>> flows_;  // by kind, then by priority, then as they were made
+  FlowRuleIndex index_;                           // of the normal ones
   std::vector<RssGroup*> groups_;
   std::vector<MacAddress> macs_;  // the MACs that flows name
   bool all_ = false;              // some flow names none

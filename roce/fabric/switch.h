@@ -83,7 +83,7 @@ class Switch {
   // State, for display and tests.
 
   uint16_t port_count() const { return static_cast<uint16_t>(ports_.size()); }
-  const PortCounters& counters(PortId port) const { return ports_[port].counters; }
+  const SwitchPortCounters& counters(PortId port) const { return ports_[port].counters; }
   uint64_t queue_bytes(PortId port, unsigned priority) const { return ports_[port].egress.bytes(priority); }
   /// True while the switch holds the neighbour at `port` paused in this priority.
   bool pausing(PortId port, unsigned priority) const { return buffer_.paused(port, priority); }
@@ -117,7 +117,7 @@ class Switch {
     std::array<Instant, kPriorities> paused_since{};
     uint8_t was_paused = 0;
     MacAddress mac;
-    PortCounters counters;
+    SwitchPortCounters counters;
   };
 
   void drop(PortState& port, Drop why, const FabricFrame& frame);

@@ -33,7 +33,7 @@ const char* drop_name(Drop drop);
 
 /// The counters of one port. Drops are counted where the frame came in, except kWatchdog, and kPortDown of frames that
 /// waited: these are counted where they waited.
-struct PortCounters {
+struct SwitchPortCounters {
   uint64_t rx_frames = 0;
   uint64_t rx_bytes = 0;
   uint64_t tx_frames = 0;  // including pause frames

@@ -90,7 +90,7 @@ bool CaptureRing::push(const CapturedFrame& frame) {
   return true;
 }
 
-bool CaptureReader::map(int fd) {
+bool CaptureRingReader::map(int fd) {
   struct stat st {};
   const int seals = fcntl(fd, F_GET_SEALS);
   if (seals < 0 || (seals & kCaptureSizeSeals) != kCaptureSizeSeals) return false;
@@ -101,11 +101,11 @@ bool CaptureReader::map(int fd) {
   return true;
 }
 
-CaptureReader::~CaptureReader() {
+CaptureRingReader::~CaptureRingReader() {
   if (memory_ != nullptr) munmap(memory_, sizeof(CaptureMemory));
 }
 
-bool CaptureReader::next(CapturedFrame& frame) {
+bool CaptureRingReader::next(CapturedFrame& frame) {
   if (broken_) return false;
   if (read_ != after_) memory_->read.store(read_ = after_, std::memory_order_release);
   const uint64_t there = memory_->written.load(std::memory_order_acquire) - read_;

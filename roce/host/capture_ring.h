@@ -61,12 +61,12 @@ class CaptureRing {
 };
 
 /// The side of `uroce capture`.
-class CaptureReader {
+class CaptureRingReader {
  public:
-  CaptureReader() = default;
-  ~CaptureReader();
-  CaptureReader(const CaptureReader&) = delete;
-  CaptureReader& operator=(const CaptureReader&) = delete;
+  CaptureRingReader() = default;
+  ~CaptureRingReader();
+  CaptureRingReader(const CaptureRingReader&) = delete;
+  CaptureRingReader& operator=(const CaptureRingReader&) = delete;
 
   /// Maps `fd`, which stays the caller's. False when that is not such memory.
   bool map(int fd);

@@ -37,7 +37,7 @@ void Bells::ring() {
     lane.sender.publish();
     if (lane.base() == nullptr) continue;
     const uint32_t bell = lane.base()->bell.load(std::memory_order_relaxed);
-    if (Bell::asks(bell, Ring::kAtOnce)) wake(*peer, bell);
+    if (Bell::asks(bell, WakeWish::kAtOnce)) wake(*peer, bell);
   }
   fresh_.clear();
 }
@@ -47,14 +47,14 @@ bool Bells::is_done(Peer& peer, Look look) {
   Lane& lane = *peer.lane;
   if (lane.base() == nullptr) return false;  // its hello will come
   const uint32_t bell = lane.base()->bell.load(std::memory_order_relaxed);
-  if (!Bell::asks(bell, Ring::kNever) && bell == lane.watch.rung) return true;
+  if (!Bell::asks(bell, WakeWish::kNever) && bell == lane.watch.rung) return true;
   if (!lane.sender.unread()) return true;
-  if (Bell::asks(bell, Ring::kAtOnce)) return wake(peer, bell);
+  if (Bell::asks(bell, WakeWish::kAtOnce)) return wake(peer, bell);
   if (lane.sender.stuck()) return true;
   const uint64_t read = lane.sender.consumed();
   const bool left_lying = look == Look::kLast || (look == Look::kTimely && lane.watch.lay_at == read);
   if (look == Look::kTimely) lane.watch.lay_at = read;
-  if (!Bell::asks(bell, Ring::kLeftLying)) return false;
+  if (!Bell::asks(bell, WakeWish::kLeftLying)) return false;
   if (left_lying) return wake(peer, bell);
   watching_ = true;
   return false;

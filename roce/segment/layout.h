@@ -66,7 +66,7 @@ struct LaneMemory {
 static_assert(sizeof(LaneMemory) == kPage + kSlots * kSlotBytes);
 
 /// How a member wants to be woken by whoever sends to it.
-enum class Ring : uint8_t {
+enum class WakeWish : uint8_t {
   kNever = 0,      // somebody polls there, or comes by often enough
   kAtOnce = 1,     // nobody does: each frame rings
   kLeftLying = 2,  // its program polls, as far as it knows: who sees that frames are left lying rings
@@ -77,8 +77,8 @@ enum class Ring : uint8_t {
 struct Bell {
   static constexpr uint32_t kRings = 4;
 
-  static constexpr uint32_t encode(uint32_t time, Ring ring) { return time * kRings + static_cast<uint32_t>(ring); }
-  static constexpr bool asks(uint32_t word, Ring ring) { return word % kRings == static_cast<uint32_t>(ring); }
+  static constexpr uint32_t encode(uint32_t time, WakeWish wish) { return time * kRings + static_cast<uint32_t>(wish); }
+  static constexpr bool asks(uint32_t word, WakeWish wish) { return word % kRings == static_cast<uint32_t>(wish); }
 };
 
 /// The memory that a member has once, for all its peers.

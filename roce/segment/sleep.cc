@@ -5,14 +5,14 @@
 
 namespace uroce::segment {
 
-void Sleep::set(Ring ring) {
-  ring_ = ring;
-  base_.bell.store(Bell::encode(++times_, ring), std::memory_order_relaxed);
+void Sleep::set(WakeWish wish) {
+  wish_ = wish;
+  base_.bell.store(Bell::encode(++times_, wish), std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 bool Sleep::arm(bool for_long) {
-  set(Ring::kAtOnce);
+  set(WakeWish::kAtOnce);
   const bool ready = has_frames();
   bells_.look(for_long ? Bells::Look::kLast : Bells::Look::kAtAnyTime);
   if (!ready && !(for_long && bells_.owes())) return true;
@@ -21,17 +21,17 @@ bool Sleep::arm(bool for_long) {
 }
 
 bool Sleep::stand_back() {
-  set(Ring::kLeftLying);
+  set(WakeWish::kLeftLying);
   return !has_frames();
 }
 
 void Sleep::note_rung() {
-  if (ring_ != Ring::kNever) set(ring_);
+  if (wish_ != WakeWish::kNever) set(wish_);
 }
 
 void Sleep::disarm() {
-  if (ring_ == Ring::kNever) return;
-  set(Ring::kNever);
+  if (wish_ == WakeWish::kNever) return;
+  set(WakeWish::kNever);
   woken_ = true;
 }
 

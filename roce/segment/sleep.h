@@ -42,20 +42,20 @@ class Sleep {
   /// Something can be received, as far as a look tells.
   bool has_frames() const;
   /// A thread waits for letters while another one polls.
-  bool wakes_for_letters() const { return ring_ == Ring::kLeftLying; }
+  bool wakes_for_letters() const { return wish_ == WakeWish::kLeftLying; }
   /// True once after `disarm`: there may be a letter.
   bool take_woken() { return std::exchange(woken_, false); }
   bool woken() const { return woken_; }
 
  private:
-  void set(Ring ring);
+  void set(WakeWish wish);
 
   BaseMemory& base_;
   const Mailbox& mailbox_;
   const Peers& peers_;
   const LocalAnswers& answers_;
   Bells& bells_;
-  Ring ring_ = Ring::kNever;
+  WakeWish wish_ = WakeWish::kNever;
   uint32_t times_ = 0;
   bool woken_ = false;
 };

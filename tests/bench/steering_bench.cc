@@ -21,8 +21,8 @@ using namespace uroce;
 constexpr uint32_t kFrames = 2000;
 constexpr int kRuns = 20;
 
-Flow flow_of(uint32_t number, uint32_t masks) {
-  Flow flow;
+FlowRule flow_of(uint32_t number, uint32_t masks) {
+  FlowRule flow;
   flow.match.mask.layers = flow.match.value.layers = kFlowUdp;
   std::memset(flow.match.mask.dst_port, 0xFF, 2);
   flow.match.value.dst_port[0] = static_cast<uint8_t>(number >> 8);

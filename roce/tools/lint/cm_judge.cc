@@ -9,7 +9,7 @@
 namespace uroce::lint {
 
 /// Packets to a QP of the connection that came between its REQ and its REP.
-void CmJudge::check_early_to(const CmTracker::Connection& connection, const FlowKey& key) {
+void CmJudge::check_early_to(const CmTracker::Connection& connection, const FlowEnds& key) {
   const auto found = current_.find(key);
   if (found == current_.end() || flows_[found->second].channel == nullptr) return;
   const uint64_t first = flows_[found->second].statistics.first_frame;

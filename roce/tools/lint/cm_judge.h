@@ -30,7 +30,7 @@ class CmJudge {
   void finish(const std::vector<CmTracker::Doubt>& doubts);
 
  private:
-  void check_early_to(const CmTracker::Connection& connection, const FlowKey& key);
+  void check_early_to(const CmTracker::Connection& connection, const FlowEnds& key);
   Flow* find_agreed(const CmTracker::End& from, const CmTracker::End& to);
   void judge_destinations();
   void judge_doubts(const std::vector<CmTracker::Doubt>& doubts);

@@ -16,15 +16,15 @@
 
 namespace uroce::lint {
 
-struct FlowKey {
+struct FlowEnds {
   IpAddress src;
   IpAddress dst;
   uint32_t dest_qp = 0;
-  bool operator==(const FlowKey&) const = default;
+  bool operator==(const FlowEnds&) const = default;
 };
 
-struct FlowKeyHash {
-  size_t operator()(const FlowKey& key) const;
+struct FlowEndsHash {
+  size_t operator()(const FlowEnds& key) const;
 };
 
 struct FlowStatistics {
@@ -43,7 +43,7 @@ struct FlowStatistics {
 };
 
 struct Flow {
-  FlowKey key;
+  FlowEnds key;
   std::optional<Service> service;
   uint32_t partner = kNoFlow;        // the flow in the other direction, if the capture tells
   std::unique_ptr<Channel> channel;  // of connected services: the requests of this flow
@@ -69,7 +69,7 @@ struct Flow {
 
 using Flows = std::deque<Flow>;
 /// The newest flow of each key.
-using FlowIndex = std::unordered_map<FlowKey, uint32_t, FlowKeyHash>;
+using FlowIndex = std::unordered_map<FlowEnds, uint32_t, FlowEndsHash>;
 
 struct PairKey {
   IpAddress src;

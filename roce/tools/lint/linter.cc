@@ -30,7 +30,7 @@ bool is_connected(Service service) { return is_acknowledged(service) || service 
 
 }  // namespace
 
-size_t FlowKeyHash::operator()(const FlowKey& key) const { return mix(key.src, key.dst, key.dest_qp); }
+size_t FlowEndsHash::operator()(const FlowEnds& key) const { return mix(key.src, key.dst, key.dest_qp); }
 size_t PairKeyHash::operator()(const PairKey& key) const { return mix(key.src, key.dst, 1); }
 
 Linter::Linter(const LintOptions& options) : options_(options), findings_(options.findings_per_rule) {
@@ -71,7 +71,7 @@ uint32_t Linter::find_flow(const Packet& packet) const {
   return found == current_.end() ? kNoFlow : found->second;
 }
 
-uint32_t Linter::make_flow(const FlowKey& key) {
+uint32_t Linter::make_flow(const FlowEnds& key) {
   if (flows_.size() >= options_.max_flows) return kNoFlow;
   const auto index = static_cast<uint32_t>(flows_.size());
   flows_.emplace_back();

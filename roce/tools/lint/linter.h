@@ -60,7 +60,7 @@ class Linter {
  private:
   uint32_t find_flow(const Packet& packet) const;
   uint32_t flow_of(const Packet& packet);
-  uint32_t make_flow(const FlowKey& key);
+  uint32_t make_flow(const FlowEnds& key);
   void report_issues(uint32_t flow);
   void count(Flow& flow, const Packet& packet);
   void on_packet(uint32_t index, const Packet& packet);

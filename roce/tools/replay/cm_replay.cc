@@ -151,7 +151,7 @@ RoleResult CmReplay::run() {
   const std::vector<CmMad> mads = as_seen();
   const auto last_own = std::find_if(mads.rbegin(), mads.rend(), [&](const CmMad& mad) { return is_own(mad); });
   if (last_own == mads.rend()) {
-    result_.outcome = Outcome::kSkipped;
+    result_.outcome = ReplayOutcome::kSkipped;
     result_.why = "the capture has no message of this end";
     return result_;
   }
@@ -178,7 +178,7 @@ RoleResult CmReplay::run() {
   if (result_.used.count(Tolerance::kCmRepetition) != 0 && !result_.used.grants(Tolerance::kCmRepetition)) {
     differ("messages are sent again, and that tolerance is withheld", 0);
   }
-  result_.outcome = result_.differences.empty() ? Outcome::kSame : Outcome::kDifferent;
+  result_.outcome = result_.differences.empty() ? ReplayOutcome::kSame : ReplayOutcome::kDifferent;
   return result_;
 }
 
@@ -187,7 +187,7 @@ RoleResult CmReplay::run() {
 RoleResult replay_cm(const CmExchange& exchange, Role role, const ReplayOptions& options) {
   if (exchange.active == exchange.passive) {
     RoleResult result;
-    result.outcome = Outcome::kSkipped;
+    result.outcome = ReplayOutcome::kSkipped;
     result.why = "both ends have the same address";
     return result;
   }

@@ -60,7 +60,7 @@ class Sorter {
   void pair_the_rest();
   void sort(const pcap::Frame& frame);
   void add(uint32_t flow, Recorded recorded, bool cut);
-  uint32_t flow_of(const lint::FlowKey& key, uint64_t frame) const;
+  uint32_t flow_of(const lint::FlowEnds& key, uint64_t frame) const;
   uint32_t partner_of(uint32_t flow, uint64_t frame) const;
   size_t conversation_of(uint32_t flow, const Recorded& recorded);
   std::optional<size_t> goes_on(uint32_t flow, const Recorded& recorded) const;
@@ -81,7 +81,7 @@ class Sorter {
     Instant time{};
   };
   std::vector<End> ends_;
-  std::unordered_map<lint::FlowKey, std::vector<uint32_t>, lint::FlowKeyHash> flows_;
+  std::unordered_map<lint::FlowEnds, std::vector<uint32_t>, lint::FlowEndsHash> flows_;
   std::unordered_map<uint32_t, std::vector<uint32_t>> asked_by_;  // for a flow of answers, the flows that it answers
   std::unordered_map<uint32_t, uint32_t> adopted_;                // requests, and the flow that answers them
   std::map<std::tuple<uint32_t, uint32_t>, size_t> index_;        // request flow and UD source QP
@@ -140,7 +140,7 @@ uint32_t Sorter::partner_of(uint32_t flow, uint64_t frame) const {
 
 /// The flow, among those of successive QPs with this number, to which the frame belongs. A frame before all of them
 /// belongs to the first.
-uint32_t Sorter::flow_of(const lint::FlowKey& key, uint64_t frame) const {
+uint32_t Sorter::flow_of(const lint::FlowEnds& key, uint64_t frame) const {
   const auto found = flows_.find(key);
   if (found == flows_.end()) return lint::kNoFlow;
   uint32_t last = found->second.front();

@@ -6,7 +6,7 @@ namespace {
 
 RoleResult skipped(const char* why) {
   RoleResult result;
-  result.outcome = Outcome::kSkipped;
+  result.outcome = ReplayOutcome::kSkipped;
   result.why = why;
   return result;
 }
@@ -27,7 +27,8 @@ RoleResult replay(const Recording& recording, size_t index, Role role, const Rep
   }
   RoleResult result = role == Role::kResponder ? replay_responder(conversation, options, player_port)
                                                : replay_requester(conversation, options, player_port);
-  if (result.outcome != Outcome::kSkipped && !result.differences.empty()) result.outcome = Outcome::kDifferent;
+  if (result.outcome != ReplayOutcome::kSkipped && !result.differences.empty())
+    result.outcome = ReplayOutcome::kDifferent;
   return result;
 }
 

@@ -24,10 +24,10 @@ struct ReplayOptions {
   uint32_t withheld = 0;  // tolerances that are not granted: ToleranceUse::bit
 };
 
-enum class Outcome : uint8_t { kSame, kDifferent, kSkipped };
+enum class ReplayOutcome : uint8_t { kSame, kDifferent, kSkipped };
 
 struct RoleResult {
-  Outcome outcome = Outcome::kSame;
+  ReplayOutcome outcome = ReplayOutcome::kSame;
   uint32_t mtu = 1024;
   std::string why;        // if skipped: why
   uint64_t injected = 0;  // recorded packets that were delivered to our engine

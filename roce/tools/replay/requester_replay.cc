@@ -81,7 +81,7 @@ class RequesterReplay {
 };
 
 bool RequesterReplay::refuse(std::string why) {
-  result_.outcome = Outcome::kSkipped;
+  result_.outcome = ReplayOutcome::kSkipped;
   result_.why = std::move(why);
   return false;
 }

@@ -78,7 +78,7 @@ class ResponderReplay {
 };
 
 bool ResponderReplay::refuse(std::string why) {
-  result_.outcome = Outcome::kSkipped;
+  result_.outcome = ReplayOutcome::kSkipped;
   result_.why = std::move(why);
   return false;
 }

@@ -11,7 +11,7 @@ NetworkTotals totals_of(Network& network) {
   NetworkTotals totals;
   for (const SimSwitch* node : network.switches()) {
     for (fabric::PortId port = 0; port < node->fabric().port_count(); port++) {
-      const fabric::PortCounters& counters = node->fabric().counters(port);
+      const fabric::SwitchPortCounters& counters = node->fabric().counters(port);
       totals.queued_bytes += node->queue_bytes(port);
       totals.max_queue_bytes = std::max(
           totals.max_queue_bytes, *std::max_element(counters.max_queue_bytes.begin(), counters.max_queue_bytes.end()));

@@ -337,11 +337,11 @@ TEST(Flows, EachAllocationMayFail) {
       QpSchedule schedule(1);
       Counters counters;
       Steering steering(loopback, schedule, counters, nullptr);
-      std::vector<const Flow*> made;
+      std::vector<const FlowRule*> made;
       made.reserve(4);
       heap.fails = failed;
       for (uint8_t i = 0; i < 4; i++) {
-        Flow flow;
+        FlowRule flow;
         // Whole addresses, which the filter is told of, and parts of addresses. Each frame matches one flow.
         const uint8_t bytes[60] = {2, 0, 0, 0, 0, i};
         std::memset(flow.match.mask.dst_mac + (i % 2 == 0 ? 0 : 5), 0xFF, i % 2 == 0 ? 6 : 1);
@@ -362,7 +362,7 @@ TEST(Flows, EachAllocationMayFail) {
         EXPECT_EQ(steering.on_frame({bytes, sizeof bytes}, Instant{0}), there);
         EXPECT_EQ(heap.all, allocated);
       }
-      for (const Flow* const flow : made) steering.remove(*flow);
+      for (const FlowRule* const flow : made) steering.remove(*flow);
     }
     ASSERT_EQ(heap.live, before) << "leaked when allocation " << failed << " failed";
   }

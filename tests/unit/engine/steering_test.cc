@@ -40,15 +40,15 @@ class SteeringTest : public EngineParts, private RawFilter {
     }
     return qp;
   }
-  static Flow flow(Qp& qp, uint16_t priority = 0, FlowKind kind = FlowKind::kNormal) {
-    Flow flow;
+  static FlowRule flow(Qp& qp, uint16_t priority = 0, FlowRuleKind kind = FlowRuleKind::kNormal) {
+    FlowRule flow;
     flow.kind = kind;
     flow.priority = priority;
     flow.qp = &qp;
     return flow;
   }
-  static Flow to_port(Qp& qp, uint8_t low_byte, uint16_t priority = 0) {
-    Flow wanted = flow(qp, priority);
+  static FlowRule to_port(Qp& qp, uint8_t low_byte, uint16_t priority = 0) {
+    FlowRule wanted = flow(qp, priority);
     wanted.match.mask.dst_port[1] = 0xFF;
     wanted.match.value.dst_port[1] = low_byte;
     return wanted;
@@ -107,7 +107,7 @@ TEST_F(SteeringTest, WithoutAFlowItIsDropped) {
   Qp& qp = raw_qp();
   arrive(kUnicast);
   EXPECT_EQ(counters_.rx_drop_not_roce, 1u);
-  const Flow* const made = steering_.add(to_port(qp, 0xd0));
+  const FlowRule* const made = steering_.add(to_port(qp, 0xd0));
   arrive(kUnicast);
   steering_.remove(*made);
   arrive(kUnicast);
@@ -117,9 +117,9 @@ TEST_F(SteeringTest, WithoutAFlowItIsDropped) {
 
 TEST_F(SteeringTest, PausesAreTheEnginesAndSniffersSeeThem) {
   Qp &all = raw_qp(), &any = raw_qp(), &dropping = raw_qp(), &sniffer = raw_qp();
-  steering_.add(flow(all, 0, FlowKind::kAllDefault));
+  steering_.add(flow(all, 0, FlowRuleKind::kAllDefault));
   steering_.add(flow(any));
-  Flow drop = flow(dropping);
+  FlowRule drop = flow(dropping);
   drop.drops = true;
   steering_.add(drop);
   Bytes pause = from_hex("0180c2000001020000000009880801010008000000000000ffff");
@@ -127,7 +127,7 @@ TEST_F(SteeringTest, PausesAreTheEnginesAndSniffersSeeThem) {
   arrive(pause);
   EXPECT_TRUE(received().empty());
   EXPECT_EQ(counters_.rx_drop_flow, 0u);
-  steering_.add(flow(sniffer, 0, FlowKind::kSniffer));
+  steering_.add(flow(sniffer, 0, FlowRuleKind::kSniffer));
   arrive(pause);
   EXPECT_EQ(received(), (Received{{sniffer.qpn(), 60}}));
 }
@@ -135,7 +135,7 @@ TEST_F(SteeringTest, PausesAreTheEnginesAndSniffersSeeThem) {
 TEST_F(SteeringTest, TheLowestPriorityNumberWins) {
   Qp &late = raw_qp(), &early = raw_qp();
   steering_.add(to_port(late, 0xd0, 7));
-  const Flow* const first = steering_.add(to_port(early, 0xd0, 3));
+  const FlowRule* const first = steering_.add(to_port(early, 0xd0, 3));
   steering_.add(to_port(late, 0x01, 0));  // matches nothing
   arrive(kUnicast);
   EXPECT_EQ(received(), (Received{{early.qpn(), 46}}));
@@ -154,7 +154,7 @@ TEST_F(SteeringTest, FlowsOfOnePriorityEachGetACopy) {
 
 TEST_F(SteeringTest, AFlowThatDoesNotTrapLetsOthersSee) {
   Qp &a = raw_qp(), &b = raw_qp();
-  Flow open = flow(a, 1);
+  FlowRule open = flow(a, 1);
   open.traps = false;
   steering_.add(open);
   steering_.add(flow(b, 2));
@@ -165,7 +165,7 @@ TEST_F(SteeringTest, AFlowThatDoesNotTrapLetsOthersSee) {
 TEST_F(SteeringTest, DropTagAndCount) {
   Qp& qp = raw_qp();
   FlowCounter counter;
-  Flow tagged = flow(qp, 2);
+  FlowRule tagged = flow(qp, 2);
   tagged.tag = 0xABCDEF;
   tagged.counters = {&counter};
   steering_.add(tagged);
@@ -174,7 +174,7 @@ TEST_F(SteeringTest, DropTagAndCount) {
   EXPECT_EQ(tag_, 0xABCDEFu);
   EXPECT_EQ(counter.packets, 1u);
   EXPECT_EQ(counter.bytes, 46u);
-  Flow dropping = to_port(qp, 0xd0, 1);
+  FlowRule dropping = to_port(qp, 0xd0, 1);
   dropping.drops = true;
   steering_.add(dropping);
   arrive(kUnicast);
@@ -186,8 +186,8 @@ TEST_F(SteeringTest, DropTagAndCount) {
 TEST_F(SteeringTest, EachFlowCountsAFrameThatSeveralSee) {
   Qp& qp = raw_qp(16);
   FlowCounter open_counts, first_counts, second_counts, shared, late_counts, sniffed, by_default;
-  Flow open = flow(qp, 1), first = flow(qp, 2), second = to_port(qp, 0xd0, 2), late = flow(qp, 3);
-  Flow sniffer = flow(qp, 0, FlowKind::kSniffer), others = flow(qp, 0, FlowKind::kAllDefault);
+  FlowRule open = flow(qp, 1), first = flow(qp, 2), second = to_port(qp, 0xd0, 2), late = flow(qp, 3);
+  FlowRule sniffer = flow(qp, 0, FlowRuleKind::kSniffer), others = flow(qp, 0, FlowRuleKind::kAllDefault);
   open.traps = false;
   open.counters = {&open_counts};
   first.counters = {&first_counts, &shared};
@@ -195,7 +195,7 @@ TEST_F(SteeringTest, EachFlowCountsAFrameThatSeveralSee) {
   late.counters = {&late_counts};
   sniffer.counters = {&sniffed};
   others.counters = {&by_default};
-  for (const Flow& each : {open, first, second, late, sniffer, others}) steering_.add(each);
+  for (const FlowRule& each : {open, first, second, late, sniffer, others}) steering_.add(each);
   for (uint64_t frames = 1; frames <= 3; frames++) {
     arrive(kUnicast);
     EXPECT_EQ(received().size(), 4u);
@@ -211,8 +211,8 @@ TEST_F(SteeringTest, EachFlowCountsAFrameThatSeveralSee) {
 
 TEST_F(SteeringTest, DefaultsGetWhatNobodyTook) {
   Qp &all = raw_qp(), &many = raw_qp(), &normal = raw_qp();
-  steering_.add(flow(all, 0, FlowKind::kAllDefault));
-  steering_.add(flow(many, 0, FlowKind::kMulticastDefault));
+  steering_.add(flow(all, 0, FlowRuleKind::kAllDefault));
+  steering_.add(flow(many, 0, FlowRuleKind::kMulticastDefault));
   arrive(kUnicast);
   EXPECT_EQ(received(), (Received{{all.qpn(), 46}}));
   arrive(kMulticast);
@@ -224,7 +224,7 @@ TEST_F(SteeringTest, DefaultsGetWhatNobodyTook) {
 
 TEST_F(SteeringTest, ASnifferSeesAllAndTakesNothing) {
   Qp &sniffer = raw_qp(), &normal = raw_qp();
-  steering_.add(flow(sniffer, 0, FlowKind::kSniffer));
+  steering_.add(flow(sniffer, 0, FlowRuleKind::kSniffer));
   steering_.add(to_port(normal, 0xd0));
   arrive(kUnicast);
   EXPECT_EQ(received(), (Received{{normal.qpn(), 46}, {sniffer.qpn(), 46}}));
@@ -238,10 +238,10 @@ TEST_F(SteeringTest, ASnifferSeesAllAndTakesNothing) {
 
 TEST_F(SteeringTest, NoFlowTakesOrDropsRoce) {
   Qp& greedy = raw_qp();
-  Flow drop_all = flow(greedy);
+  FlowRule drop_all = flow(greedy);
   drop_all.drops = true;
   steering_.add(drop_all);
-  steering_.add(flow(greedy, 0, FlowKind::kAllDefault));
+  steering_.add(flow(greedy, 0, FlowRuleKind::kAllDefault));
   Qp& connection = connected();
   const Sge sge{reinterpret_cast<uint64_t>(memory_), 4, key_};
   EXPECT_EQ(connection.post_recv({9, &sge, 1}, kNow), PostResult::kOk);
@@ -273,7 +273,7 @@ TEST_F(SteeringTest, AGroupSharesFramesByTheirHash) {
   group.key[1] = 1;  // the hash is the last bit of the port's first byte, at bit 8, and so on
   group.key[3] = 0x80;
   steering_.add_group(group);
-  Flow shared;
+  FlowRule shared;
   shared.group = &group;
   steering_.add(shared);
   Bytes frame = from_hex(kUnicast);
@@ -291,15 +291,15 @@ TEST_F(SteeringTest, AGroupSharesFramesByTheirHash) {
 
 TEST_F(SteeringTest, ThePortHearsWhichAddressesFlowsName) {
   Qp& qp = raw_qp();
-  Flow named = flow(qp);
+  FlowRule named = flow(qp);
   std::fill_n(named.match.mask.dst_mac, 6, uint8_t{0xFF});
   named.match.value.dst_mac[0] = 2;
-  const Flow* const first = steering_.add(named);
+  const FlowRule* const first = steering_.add(named);
   EXPECT_EQ(wanted_, (std::vector{MacAddress{{2, 0, 0, 0, 0, 0}}}));
   EXPECT_FALSE(wants_all_);
   steering_.add(named);
   EXPECT_EQ(wanted_.size(), 1u) << "once";
-  const Flow* const any = steering_.add(flow(qp));
+  const FlowRule* const any = steering_.add(flow(qp));
   EXPECT_TRUE(wants_all_);
   steering_.remove(*any);
   EXPECT_FALSE(wants_all_);
@@ -309,7 +309,7 @@ TEST_F(SteeringTest, ThePortHearsWhichAddressesFlowsName) {
 
 TEST_F(SteeringTest, ThereIsAnEndToFlows) {
   Qp& qp = raw_qp();
-  std::vector<const Flow*> flows;
+  std::vector<const FlowRule*> flows;
   for (uint32_t i = 0; i < Steering::kFlowsMax; i++) flows.push_back(steering_.add(flow(qp)));
   EXPECT_NE(flows.back(), nullptr);
   EXPECT_EQ(steering_.add(flow(qp)), nullptr);

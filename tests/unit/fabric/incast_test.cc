@@ -45,7 +45,7 @@ class Incast {
   }
   /// The part of the sink's cable that was used in `length`.
   double use(Duration length) const {
-    const PortCounters& counters = rig_.fabric->counters(sink_);
+    const SwitchPortCounters& counters = rig_.fabric->counters(sink_);
     const uint64_t bytes = counters.tx_bytes + counters.tx_frames * kWireOverheadBytes;
     return static_cast<double>(bytes) * 8e9 / static_cast<double>(kRate) / static_cast<double>(length.ns);
   }
@@ -191,7 +191,7 @@ uint64_t trace_of(uint64_t seed) {
     }
   }
   for (PortId port = 0; port < 8; port++) {
-    const PortCounters& c = rig.fabric->counters(port);
+    const SwitchPortCounters& c = rig.fabric->counters(port);
     for (const uint64_t n : {c.rx_frames, c.tx_bytes, c.dropped(), c.ecn_marked, c.pause_frames_sent}) note(n);
   }
   return hash;
@@ -249,7 +249,7 @@ TEST(Rubbish, NothingButCountedDrops) {
   uint64_t in = 0;
   uint64_t out = 0;
   for (PortId port = 0; port < 6; port++) {
-    const PortCounters& c = rig.fabric->counters(port);
+    const SwitchPortCounters& c = rig.fabric->counters(port);
     in += c.rx_frames + c.flood_copies;
     out += c.tx_frames - c.pause_frames_sent + c.pause_frames_received + c.dropped();
   }

@@ -165,7 +165,7 @@ TEST(Pfc, ObeysPerPriority) {
   rig.fabric->on_time(rig.now);
   EXPECT_EQ(rig.ready, std::vector<PortId>{1});
   EXPECT_EQ(rig.take(1), frame_bytes({.from = 0, .to = 1, .priority = 3, .psn = 3}));
-  const PortCounters& counters = rig.fabric->counters(1);
+  const SwitchPortCounters& counters = rig.fabric->counters(1);
   EXPECT_EQ(counters.pause_frames_received, 1u);
   EXPECT_EQ(counters.pauses_received[3], 1u);
   EXPECT_EQ(counters.pauses_received[4], 0u);

@@ -65,7 +65,7 @@ TEST_F(CaptureMeetingTest, AProgramJoinsAndEachSideSeesTheOtherGo) {
   ASSERT_EQ(read_greeting(fd, guest), Greeted::kYes);
   EXPECT_EQ(guest.greeting.pid, getpid());
   EXPECT_STREQ(guest.greeting.port, "memif wire, end 0");
-  CaptureReader reader;
+  CaptureRingReader reader;
   EXPECT_TRUE(reader.map(guest.ring_fd));
   close(guest.ring_fd);
   EXPECT_FALSE(program.lost());

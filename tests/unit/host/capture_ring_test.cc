@@ -34,7 +34,7 @@ class CaptureRingTest : public testing::Test {
   }
 
   CaptureRing ring_;
-  CaptureReader reader_;
+  CaptureRingReader reader_;
 };
 
 TEST_F(CaptureRingTest, GivesWhatWasPushedManyTimesAround) {
@@ -146,7 +146,7 @@ TEST_F(CaptureRingTest, AProgramThatScribblesEndsOnlyItsOwnCapture) {
       {1 << 20, UINT32_MAX, 0},   // up to the start, which is further than was written
   };
   for (const auto& each : bad) {
-    CaptureReader reader;
+    CaptureRingReader reader;
     ASSERT_TRUE(reader.map(ring_.fd()));
     write_word(0, each.bytes);
     write_word(4, each.original_bytes);
@@ -166,7 +166,7 @@ TEST(CaptureMemoryTest, OnlySealedMemoryOfItsSizeIsMapped) {
   const int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   ASSERT_GE(fd, 0);
   ASSERT_EQ(ftruncate(fd, sizeof(CaptureMemory)), 0);
-  CaptureReader reader;
+  CaptureRingReader reader;
   EXPECT_FALSE(reader.map(fd)) << "it could be cut";
   EXPECT_FALSE(reader.map(STDIN_FILENO));
   close(fd);

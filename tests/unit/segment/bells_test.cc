@@ -167,10 +167,12 @@ TEST(Bells, WhoCannotBeWokenAndReadsNothingIsWaitedForNoMore) {
 /// Whatever a misbehaving peer writes into its bell.
 TEST(Bells, NonsenseIsNobodyToWake) {
   for (uint32_t word = 0; word < 16; word++) {
-    EXPECT_LE(Bell::asks(word, Ring::kNever) + Bell::asks(word, Ring::kAtOnce) + Bell::asks(word, Ring::kLeftLying), 1);
+    EXPECT_LE(Bell::asks(word, WakeWish::kNever) + Bell::asks(word, WakeWish::kAtOnce) +
+                  Bell::asks(word, WakeWish::kLeftLying),
+              1);
   }
-  EXPECT_TRUE(Bell::asks(Bell::encode(UINT32_MAX, Ring::kAtOnce), Ring::kAtOnce));
-  EXPECT_NE(Bell::encode(7, Ring::kAtOnce), Bell::encode(8, Ring::kAtOnce));
+  EXPECT_TRUE(Bell::asks(Bell::encode(UINT32_MAX, WakeWish::kAtOnce), WakeWish::kAtOnce));
+  EXPECT_NE(Bell::encode(7, WakeWish::kAtOnce), Bell::encode(8, WakeWish::kAtOnce));
 }
 
 }  // namespace

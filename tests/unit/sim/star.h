@@ -37,7 +37,7 @@ class Star final : private fabric::Switch::Listener {
   const CongestionControl& congestion(uint32_t i) const { return *qps_[i]->congestion(); }
   const Counters& receiver_counters() { return receiver_->engine().counters(); }
   Host& sender(uint32_t i) { return *hosts_[i]; }
-  const fabric::PortCounters& bottleneck() const { return switch_->counters(receiver_port()); }
+  const fabric::SwitchPortCounters& bottleneck() const { return switch_->counters(receiver_port()); }
   uint64_t drops() const;
 
  private:

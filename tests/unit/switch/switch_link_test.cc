@@ -26,13 +26,13 @@ class ListPort final : public SwitchPort {
   bool link_up() const override { return true; }
   void read_link() override {}
   uint32_t link_speed_mbps() const override { return 0; }
-  const PortCounters& counters() const override { return counters_; }
+  const DpdkPortCounters& counters() const override { return counters_; }
 
   std::deque<rte_mbuf*> arrived;
   std::vector<rte_mbuf*> sent;
 
  private:
-  PortCounters counters_;
+  DpdkPortCounters counters_;
 };
 
 class SwitchLinkTest : public EalTest {

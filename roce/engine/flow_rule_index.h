@@ -19,13 +19,13 @@
 
 namespace uroce {
 
-struct Flow;
+struct FlowRule;
 
-class FlowIndex {
+class FlowRuleIndex {
  public:
   /// Adds it behind the flows of its priority. When memory runs out, it is not added.
-  void add(const Flow& flow);
-  void remove(const Flow& flow);
+  void add(const FlowRule& flow);
+  void remove(const FlowRule& flow);
   /// Calls `f(flow)` for each flow that matches: first those of the lowest priority number, of these the ones that were
   /// added first; until `f` returns false.
   template <typename F>
@@ -48,7 +48,7 @@ class FlowIndex {
   struct Entry {
     uint32_t priority = 0;
     uint64_t number = 0;  // in the order in which they were added
-    const Flow* flow = nullptr;
+    const FlowRule* flow = nullptr;
   };
   using Chain = std::vector<Entry>;  // by priority, then by number
   struct Hash {

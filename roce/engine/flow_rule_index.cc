@@ -1,4 +1,4 @@
-#include "engine/flow_index.h"
+#include "engine/flow_rule_index.h"
 
 #include <array>
 #include <bit>
@@ -24,7 +24,7 @@ FlowKey masked(const FlowKey& key, const FlowKey& mask) {
 }  // namespace
 
 /// The program that makes flows chooses their values; if it chooses ones that collide, it slows down only itself.
-size_t FlowIndex::Hash::operator()(const FlowKey& key) const {
+size_t FlowRuleIndex::Hash::operator()(const FlowKey& key) const {
   uint64_t hash = 0;
   for (const uint64_t word : words_of(key)) {
     hash = (hash ^ word) * 0x9E3779B97F4A7C15u;
@@ -33,7 +33,7 @@ size_t FlowIndex::Hash::operator()(const FlowKey& key) const {
   return hash;
 }
 
-void FlowIndex::add(const Flow& flow) {
+void FlowRuleIndex::add(const FlowRule& flow) {
   const auto same_mask = [&](const auto& table) { return Equal()(table->mask, flow.match.mask); };
   auto table = std::find_if(tables_.begin(), tables_.end(), same_mask);
   if (table == tables_.end()) {
@@ -46,7 +46,7 @@ void FlowIndex::add(const Flow& flow) {
   chain.insert(std::upper_bound(chain.begin(), chain.end(), entry, comes_before), entry);
 }
 
-void FlowIndex::remove(const Flow& flow) {
+void FlowRuleIndex::remove(const FlowRule& flow) {
   const auto same_mask = [&](const auto& table) { return Equal()(table->mask, flow.match.mask); };
   const auto table = std::find_if(tables_.begin(), tables_.end(), same_mask);
   ensure(table != tables_.end(), "a flow that is removed has a table");
@@ -58,7 +58,7 @@ void FlowIndex::remove(const Flow& flow) {
   if (chains.empty()) tables_.erase(table);
 }
 
-void FlowIndex::find_chains(const FlowKey& key) {
+void FlowRuleIndex::find_chains(const FlowKey& key) {
   found_.clear();
   for (const auto& table : tables_) {
     const auto chain = table->chains.find(masked(key, table->mask));

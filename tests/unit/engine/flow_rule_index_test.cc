@@ -1,5 +1,5 @@
 // The flows that match a frame, found by tables, against their definition: all of them looked at, one by one.
-#include "engine/flow_index.h"
+#include "engine/flow_rule_index.h"
 
 #include <gtest/gtest.h>
 
@@ -38,8 +38,8 @@ FlowKey drawn_mask(RandomSource& random, uint32_t masks) {
   return std::bit_cast<FlowKey>(bytes);
 }
 
-std::unique_ptr<Flow> drawn_flow(RandomSource& random, uint32_t masks) {
-  auto flow = std::make_unique<Flow>();
+std::unique_ptr<FlowRule> drawn_flow(RandomSource& random, uint32_t masks) {
+  auto flow = std::make_unique<FlowRule>();
   flow->priority = static_cast<uint16_t>(random.next_u32() % 4);
   flow->match.mask = drawn_mask(random, masks);
   KeyBytes bytes = std::bit_cast<KeyBytes>(drawn_key(random));
@@ -50,32 +50,32 @@ std::unique_ptr<Flow> drawn_flow(RandomSource& random, uint32_t masks) {
 }
 
 /// The definition: by priority, then by age.
-std::vector<const Flow*> one_by_one(const std::vector<std::unique_ptr<Flow>>& flows, const FlowKey& key) {
-  std::vector<const Flow*> matching;
+std::vector<const FlowRule*> one_by_one(const std::vector<std::unique_ptr<FlowRule>>& flows, const FlowKey& key) {
+  std::vector<const FlowRule*> matching;
   for (const auto& flow : flows) {
     if (flow->match.matches(key)) matching.push_back(flow.get());
   }
   std::stable_sort(matching.begin(), matching.end(),
-                   [](const Flow* a, const Flow* b) { return a->priority < b->priority; });
+                   [](const FlowRule* a, const FlowRule* b) { return a->priority < b->priority; });
   return matching;
 }
 
-std::vector<const Flow*> by_index(FlowIndex& index, const FlowKey& key, size_t most = SIZE_MAX) {
-  std::vector<const Flow*> matching;
-  index.for_each_match(key, [&](const Flow& flow) {
+std::vector<const FlowRule*> by_index(FlowRuleIndex& index, const FlowKey& key, size_t most = SIZE_MAX) {
+  std::vector<const FlowRule*> matching;
+  index.for_each_match(key, [&](const FlowRule& flow) {
     matching.push_back(&flow);
     return matching.size() < most;
   });
   return matching;
 }
 
-TEST(FlowIndex, FindsWhatTheDefinitionFinds) {
+TEST(FlowRuleIndex, FindsWhatTheDefinitionFinds) {
   uint64_t found = 0;
   for (uint32_t seed = 1; seed <= 30; seed++) {
     SeededRandom random(seed);
     const uint32_t masks = 1 + random.next_u32() % 40;
-    std::vector<std::unique_ptr<Flow>> flows;
-    FlowIndex index;
+    std::vector<std::unique_ptr<FlowRule>> flows;
+    FlowRuleIndex index;
     for (int step = 0; step < 600; step++) {
       if (flows.empty() || random.next_u32() % 3 != 0) {
         flows.push_back(drawn_flow(random, masks));
@@ -96,10 +96,10 @@ TEST(FlowIndex, FindsWhatTheDefinitionFinds) {
   EXPECT_GT(found, 50'000u) << "else hardly anything was compared";
 }
 
-TEST(FlowIndex, EndsWhenItIsTold) {
+TEST(FlowRuleIndex, EndsWhenItIsTold) {
   SeededRandom random(1);
-  std::vector<std::unique_ptr<Flow>> flows;
-  FlowIndex index;
+  std::vector<std::unique_ptr<FlowRule>> flows;
+  FlowRuleIndex index;
   for (int i = 0; i < 200; i++) {
     flows.push_back(drawn_flow(random, 2));
     index.add(*flows.back());
@@ -109,7 +109,7 @@ TEST(FlowIndex, EndsWhenItIsTold) {
   ASSERT_GT(all.size(), 5u);
   for (size_t most = 1; most <= all.size(); most++)
     EXPECT_EQ(by_index(index, key, most),
-              (std::vector<const Flow*>(all.begin(), all.begin() + static_cast<ptrdiff_t>(most))));
+              (std::vector<const FlowRule*>(all.begin(), all.begin() + static_cast<ptrdiff_t>(most))));
 }
 
 }  // namespace
