@@ -16,6 +16,7 @@
 #include <new>
 #include <string>
 
+#include "base/file_lock.h"
 #include "base/fork.h"
 #include "dpdk/log.h"
 #include "host/runtime_dir.h"
@@ -36,18 +37,18 @@ struct FileDomain {
 
 std::mutex file_domains_mutex;
 std::vector<FileDomain> file_domains;
-int lock_file = -1;
+int domains_fd = -1;
 
 bool open_lock_file() {
-  if (lock_file >= 0) return true;
+  if (domains_fd >= 0) return true;
   std::string error;
   const std::string directory = runtime_dir(error);
   if (directory.empty()) {
     log_message(LogLevel::kError, "%s", error.c_str());
     return false;
   }
-  lock_file = open((directory + "/xrc_domains").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  return lock_file >= 0;
+  domains_fd = open((directory + "/xrc_domains").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  return domains_fd >= 0;
 }
 
 /// The byte that stands for the file. Two files may have the same, if unlikely.
@@ -56,24 +57,13 @@ off_t byte_of(const FileDomain& domain) {
   return static_cast<off_t>(mixed >> 2);
 }
 
-int set_lock(const FileDomain& domain, short type) {
-  struct flock lock {};
-  lock.l_type = type;
-  lock.l_whence = SEEK_SET;
-  lock.l_start = byte_of(domain);
-  lock.l_len = 1;
-  return fcntl(lock_file, F_OFD_SETLK, &lock);
-}
+void unlock(const FileDomain& domain) { unlock_file(domains_fd, byte_of(domain), 1); }
 
 /// Shares the lock. Waits for a process that is just finding out whether the file is its domain, which takes no time.
 /// Returns 0 or errno.
 int share_lock(const FileDomain& domain) {
-  struct flock lock {};
-  lock.l_type = F_RDLCK;
-  lock.l_whence = SEEK_SET;
-  lock.l_start = byte_of(domain);
-  lock.l_len = 1;
-  while (fcntl(lock_file, F_OFD_SETLKW, &lock) != 0) {
+  struct flock lock = lock_range(F_RDLCK, byte_of(domain), 1);
+  while (fcntl(domains_fd, F_OFD_SETLKW, &lock) != 0) {
     if (errno != EINTR) return errno;
   }
   return 0;
@@ -87,13 +77,13 @@ XrcdId open_in_engine() {
 /// Claims the file for this process. Returns 0 or errno.
 int claim(const FileDomain& domain, int oflags) {
   if (!open_lock_file()) return errno != 0 ? errno : ENOENT;
-  const bool others = set_lock(domain, F_WRLCK) != 0;
-  if (others && errno != EAGAIN && errno != EACCES) return errno;
+  const bool others = !lock_file(domains_fd, byte_of(domain), 1);
+  if (others && !is_held_by_another(errno)) return errno;
   int error = 0;
   if (others && (oflags & O_EXCL) != 0) error = EINVAL;
   if (!others && (oflags & O_CREAT) == 0) error = EAGAIN;
   if (error != 0) {
-    if (!others) set_lock(domain, F_UNLCK);
+    if (!others) unlock(domain);
     return error;
   }
   if (others) {
@@ -117,7 +107,7 @@ int create_for_file(FileDomain domain, int fd, int oflags, XrcdId& id) {
   domain.handles = 1;
   if (domain.id == 0) {
     if (domain.held >= 0) close(domain.held);
-    set_lock(domain, F_UNLCK);
+    unlock(domain);
     return error != 0 ? error : ENOMEM;
   }
   file_domains.push_back(domain);
@@ -144,7 +134,7 @@ bool leave_file(XrcdId id) {
   for (FileDomain& domain : file_domains) {
     if (domain.id != id) continue;
     if (--domain.handles != 0) return false;
-    set_lock(domain, F_UNLCK);
+    unlock(domain);
     close(domain.held);
     domain = file_domains.back();
     file_domains.pop_back();
@@ -160,8 +150,8 @@ void leave_xrc_domains() {
   // Another thread of the parent may have been changing the table: what is in it stays, unused. The locks are the
   // parent's as long as it has them, and end with its descriptors and these.
   new (&file_domains) std::vector<FileDomain>;
-  if (lock_file >= 0) syscall(SYS_close, lock_file);
-  lock_file = -1;
+  if (domains_fd >= 0) syscall(SYS_close, domains_fd);
+  domains_fd = -1;
 }
 
 ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attr) try {

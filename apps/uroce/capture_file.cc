@@ -31,8 +31,7 @@ bool CaptureFile::open(const std::string& path, std::string& error) {
     return false;
   }
   fd_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-  struct flock lock = lock_range(F_WRLCK);
-  if (fd_ >= 0 && fcntl(fd_, F_OFD_SETLK, &lock) != 0 && (errno == EAGAIN || errno == EACCES)) {
+  if (fd_ >= 0 && !lock_file(fd_) && is_held_by_another(errno)) {
     error = path + " is being written already, by another capture";
     return false;
   }

@@ -25,6 +25,11 @@ inline bool lock_file(int fd, off_t start = 0, off_t bytes = 0) {
   return fcntl(fd, F_OFD_SETLK, &lock) == 0;
 }
 
+inline void unlock_file(int fd, off_t start = 0, off_t bytes = 0) {
+  struct flock lock = lock_range(F_UNLCK, start, bytes);
+  fcntl(fd, F_OFD_SETLK, &lock);
+}
+
 /// Whether a lock was refused, with this errno, because another open file has one there.
 inline bool is_held_by_another(int error) { return error == EAGAIN || error == EACCES; }
 

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/file_lock.h"
 #include "capture/pcapng_blocks.h"
 #include "dpdk/log.h"
 
@@ -17,10 +18,7 @@ namespace {
 /// Opens the file, and empties it when nobody else writes to it. -1 and one line in `error` when that cannot be.
 int open_capture(const std::string& name, std::string& error) {
   const int fd = open(name.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-  struct flock whole {};
-  whole.l_type = F_WRLCK;
-  whole.l_whence = SEEK_SET;
-  if (fd >= 0 && fcntl(fd, F_OFD_SETLK, &whole) != 0 && (errno == EAGAIN || errno == EACCES)) {
+  if (fd >= 0 && !lock_file(fd) && is_held_by_another(errno)) {
     error = "the capture " + name +
             " is being written already, by another program or for another endpoint of this one: "
             "name another file, or put %p into the name, which becomes the process id";

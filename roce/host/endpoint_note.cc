@@ -34,8 +34,7 @@ bool starts_with(const std::string& text, const char* prefix) { return text.rfin
 std::optional<std::string> read_held(const fs::path& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return std::nullopt;
-  struct flock lock = lock_range(F_RDLCK);
-  const bool locked = fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+  const bool locked = is_locked(fd);
   char text[PATH_MAX];
   const ssize_t bytes = locked ? pread(fd, text, sizeof text, 0) : 0;
   close(fd);
@@ -50,10 +49,9 @@ std::optional<std::string> read_held(const fs::path& path) {
 int lock_new_file(const std::string& path) {
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return -1;
-  struct flock lock = lock_range(F_WRLCK);
   struct stat opened {};
   struct stat named {};
-  const bool locked = fcntl(fd, F_OFD_SETLK, &lock) == 0;
+  const bool locked = lock_file(fd);
   const int reason = locked || is_held_by_another(errno) ? EEXIST : errno;
   if (locked && fstat(fd, &opened) == 0 && lstat(path.c_str(), &named) == 0 && opened.st_ino == named.st_ino) return fd;
   close(fd);

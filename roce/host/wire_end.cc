@@ -70,8 +70,7 @@ std::string place_of_port(const std::string& sign, unsigned number) {
 std::optional<unsigned> ports_on_sign(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return std::nullopt;
-  struct flock lock = lock_range(F_RDLCK);
-  const bool runs = fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+  const bool runs = is_locked(fd);
   char text[64] = {};
   const ssize_t n = pread(fd, text, sizeof text - 1, 0);
   close(fd);
@@ -183,8 +182,7 @@ std::optional<WireEnd> take_first_free(const Meeting& meeting, std::string& erro
     const std::string path = meeting.file_of(number);
     const int fd = open_end_file(path, O_RDWR | O_CREAT, error);
     if (fd < 0) return std::nullopt;
-    struct flock lock = lock_range(F_WRLCK);
-    const int refused = fcntl(fd, F_OFD_SETLK, &lock) == 0 ? 0 : errno;
+    const int refused = lock_file(fd) ? 0 : errno;
     if (is_held_by_another(refused)) {
       holders.push_back(read_holder(fd));
       close(fd);
@@ -288,12 +286,11 @@ bool SwitchSign::put_up(const std::string& name, unsigned ports, const std::stri
   if (dir.empty()) return false;
   path_ = sign_path(dir, name);
   fd_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  struct flock lock = lock_range(F_WRLCK);
   if (fd_ < 0) {
     error = "cannot open " + path_ + ": " + std::strerror(errno);
     return false;
   }
-  if (fcntl(fd_, F_OFD_SETLK, &lock) != 0) {
+  if (!lock_file(fd_)) {
     error = is_held_by_another(errno) ? "a switch '" + name + "' is running already (" + read_holder(fd_) +
                                             "): end it, or choose another --name"
                                       : "cannot lock " + path_ + ": " + std::strerror(errno);

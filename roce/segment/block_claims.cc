@@ -51,10 +51,7 @@ std::optional<uint32_t> BlockClaims::take(RandomSource& random) {
   return std::nullopt;
 }
 
-void BlockClaims::give_back(uint32_t block) {
-  struct flock unlock = lock_range(F_UNLCK, static_cast<off_t>(block), 1);
-  fcntl(fd_, F_OFD_SETLK, &unlock);
-}
+void BlockClaims::give_back(uint32_t block) { unlock_file(fd_, static_cast<off_t>(block), 1); }
 
 void BlockClaims::forget() {
   if (fd_ >= 0) close(std::exchange(fd_, -1));

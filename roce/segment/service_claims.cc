@@ -48,8 +48,7 @@ bool ServiceClaims::take(uint64_t service_id) {
 }
 
 void ServiceClaims::give_back(uint64_t service_id) {
-  struct flock unlock = lock_range(F_UNLCK, byte_of(service_id), 1);
-  if (fd_ >= 0 && own_.erase(service_id) != 0) fcntl(fd_, F_OFD_SETLK, &unlock);
+  if (fd_ >= 0 && own_.erase(service_id) != 0) unlock_file(fd_, byte_of(service_id), 1);
 }
 
 void ServiceClaims::forget() {
