@@ -95,8 +95,8 @@ void WakeUp::wake() const {
   [[maybe_unused]] const ssize_t written = write(fd_, &one, sizeof one);  // fails when it is readable already
 }
 
-bool WakeUp::wait(int device_fd, Duration longest) const {
-  pollfd entries[] = {{device_fd, POLLIN, 0}, {fd_, POLLIN, 0}};
+bool WakeUp::wait(int nic_fd, Duration longest) const {
+  pollfd entries[] = {{nic_fd, POLLIN, 0}, {fd_, POLLIN, 0}};
   const timespec timeout{longest.ns / 1'000'000'000, longest.ns % 1'000'000'000};
   if (ppoll(entries, 2, &timeout, nullptr) <= 0) return false;
   uint64_t count;
@@ -125,7 +125,7 @@ void BackgroundDriver::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-void BackgroundDriver::leave() { armed_.store(false, std::memory_order_relaxed); }
+void BackgroundDriver::leave() { rest_.store(Rest::kNone, std::memory_order_relaxed); }
 
 void BackgroundDriver::abandon() {
   if (thread_.joinable()) thread_.detach();
@@ -176,10 +176,9 @@ void BackgroundDriver::plan_sleeps() {
 void BackgroundDriver::step() try {
   const Instant now = endpoint_.now();
   endpoint_.look_after(now);
-  const bool rung = std::exchange(rung_, false);
-  const bool ready = std::exchange(ready_, false);
-  const Driving::Next next = driving_.before(now, rung || ready);
-  take(next.what == Driving::Do::kDrive ? drive(rung, ready) : next);
+  const Call call = std::exchange(call_, Call::kNone);
+  const Driving::Next next = driving_.before(now, call != Call::kNone);
+  take(next.what == Driving::Do::kDrive ? drive(call) : next);
 } catch (const std::bad_alloc&) {
   nap(Driving::kSleepMax);  // it will be tried again; of what was left out in a turn, `turn` speaks
 }
@@ -206,22 +205,22 @@ void BackgroundDriver::give_way() {
   driving_.note_yielded(before, endpoint_.now());
 }
 
-Driving::Next BackgroundDriver::drive(bool rung, bool ready) {
+Driving::Next BackgroundDriver::drive(Call call) {
   Driving::Burst burst;
   {
     EngineLock engine(endpoint_);
-    stands_back_ = false;
+    rest_.store(Rest::kNone, std::memory_order_relaxed);
     if (WakeSource* const source = endpoint_.nic().wake_source()) source->disarm();
     burst.at = endpoint_.now();
     // The program may have come back while this thread waited for the engine.
-    if (!rung && !ready && driving_.program_drives(burst.at)) return {};
+    if (call == Call::kNone && driving_.program_drives(burst.at)) return {};
     for (int i = 0; i < kTurnsPerLock; i++) {
       const uint32_t done = endpoint_.turn(burst.at = endpoint_.now());
       turns_++;
       burst.work += done;
       if (done == 0) break;
     }
-    driving_.note_turns(burst.at, rung, burst.work != 0);
+    driving_.note_turns(burst.at, call == Call::kRung, burst.work != 0);
     burst.next_timeout = endpoint_.next_timeout();
     burst.waiting = endpoint_.nic().tx_pending() || engine->wants_transmit();
     burst.has_qps = engine->qps().size() != 0;
@@ -230,14 +229,16 @@ Driving::Next BackgroundDriver::drive(bool rung, bool ready) {
   return driving_.after(burst);
 }
 
-/// The program polls. Its engine is left alone: the device knows already how to ring, or is told once.
+/// The program polls. Its engine is left alone: the NIC knows already how to ring, or is told once.
 void BackgroundDriver::stand_back(Duration longest) {
-  if (!stands_back_) {
+  if (rest_.load(std::memory_order_relaxed) != Rest::kStandsBack) {
     EngineLock engine(endpoint_);
-    stands_back_ = true;
+    rest_.store(Rest::kStandsBack, std::memory_order_relaxed);
     // Senders may sleep by now, which have seen this thread awake.
-    ready_ = !endpoint_.nic().wake_source()->stand_back() && !driving_.program_drives(endpoint_.now());
-    if (ready_) return;
+    if (!endpoint_.nic().wake_source()->stand_back() && !driving_.program_drives(endpoint_.now())) {
+      call_ = Call::kReady;
+      return;
+    }
   }
   wait(longest);
 }
@@ -247,26 +248,28 @@ void BackgroundDriver::sleep(Duration longest) {
     EngineLock engine(endpoint_);
     const Instant now = endpoint_.now();
     WakeSource& source = *endpoint_.nic().wake_source();
-    stands_back_ = false;
+    rest_.store(Rest::kNone, std::memory_order_relaxed);
     if ((driving_.program_drives(now) && !driving_.polls_memory(now)) || engine->wants_transmit() ||
         endpoint_.nic().tx_pending())
       return;
-    ready_ = !source.arm();
-    if (ready_) return;
+    if (!source.arm()) {
+      call_ = Call::kReady;
+      return;
+    }
     planned_ = std::min(endpoint_.next_timeout(), now + longest);
     longest = std::clamp(planned_ - now, Driving::kShortest, std::max(longest, Driving::kShortest));
     if (source.watching()) longest = std::min(longest, Driving::kWatch);
-    armed_.store(true, std::memory_order_relaxed);
+    rest_.store(Rest::kAsleep, std::memory_order_relaxed);
   }
   wait(longest);
-  armed_.store(false, std::memory_order_relaxed);
+  rest_.store(Rest::kNone, std::memory_order_relaxed);
 }
 
 /// A wake-up cannot fall between the look at `wake_pending_` and the sleep: whoever wakes it first says so, and then
 /// looks whether this thread waits; this thread first says that it waits, and then looks whether it was woken.
 void BackgroundDriver::wait(Duration longest) {
   waits_.store(true);
-  if (wake_pending_.load() == 0) rung_ = wake_up_.wait(endpoint_.nic().wake_source()->fd(), longest);
+  if (wake_pending_.load() == 0 && wake_up_.wait(endpoint_.nic().wake_source()->fd(), longest)) call_ = Call::kRung;
   waits_.store(false);
   if (wake_pending_.exchange(0) != 0) driving_.note_told(endpoint_.now());
 }
@@ -287,7 +290,7 @@ void BackgroundDriver::look_at_plan() {
   if (endpoint_.next_timeout() >= planned_ && !endpoint_.nic().tx_pending() && !endpoint_.engine().wants_transmit() &&
       !source.watching())
     return;
-  armed_.store(false, std::memory_order_relaxed);
+  rest_.store(Rest::kNone, std::memory_order_relaxed);
   source.disarm();
   wake_up_.wake();
 }

@@ -29,7 +29,7 @@ class ProgramLoad {
   bool busy_ = false;
 };
 
-/// What ends a sleep in which the device is waited for, too.
+/// What ends a sleep in which the NIC is waited for, too.
 class WakeUp {
  public:
   WakeUp() = default;
@@ -42,8 +42,8 @@ class WakeUp {
   bool is_open() const { return fd_ >= 0; }
   /// Any thread.
   void wake() const;
-  /// Sleeps until `device_fd` is readable, `wake` is called, or the time is over. Whether the device's is readable.
-  bool wait(int device_fd, Duration longest) const;
+  /// Sleeps until `nic_fd` is readable, `wake` is called, or the time is over. Whether the NIC's is readable.
+  bool wait(int nic_fd, Duration longest) const;
 
  private:
   int fd_ = -1;
@@ -66,7 +66,7 @@ class BackgroundDriver {
   /// The program is about to give the engine back. What it did there may have to be looked after before a thread that
   /// sleeps until a frame comes would wake up.
   void note_given_back() {
-    if (armed_.load(std::memory_order_relaxed)) [[unlikely]]
+    if (rest_.load(std::memory_order_relaxed) == Rest::kAsleep) [[unlikely]]
       look_at_plan();
   }
   /// The program waits for something, so the thread looks at once. Any thread, with or without the lock.
@@ -82,10 +82,23 @@ class BackgroundDriver {
     std::string error;
   };
 
+  /// How the thread rests, as the NIC was told.
+  enum class Rest : uint8_t {
+    kNone,
+    kStandsBack,  // the program polls; the NIC rings when frames are left lying, and has not rung
+    kAsleep,      // the NIC wakes the thread for each frame
+  };
+  /// Why it must not rest.
+  enum class Call : uint8_t {
+    kNone,
+    kRung,   // by the NIC, and nothing was done about it yet
+    kReady,  // frames were there when it wanted to rest
+  };
+
   void thread_main();
   void plan_sleeps();
   void step();
-  Driving::Next drive(bool rung, bool ready);
+  Driving::Next drive(Call call);
   void take(const Driving::Next& next);
   void give_way();
   void nap(Duration duration);
@@ -98,15 +111,13 @@ class BackgroundDriver {
   Driving driving_;
   std::atomic<bool> stopping_{false};
   std::atomic<uint32_t> wake_pending_{0};
-  std::atomic<bool> waits_{false};  // in `wait`, or about to be
-  std::atomic<bool> armed_{false};  // and the device wakes it for each frame; changes under the engine's lock
-  Instant planned_;                 // when it wakes up then without a frame; under the engine's lock
+  std::atomic<bool> waits_{false};       // in `wait`, or about to be
+  std::atomic<Rest> rest_{Rest::kNone};  // becomes kAsleep under the engine's lock
+  Instant planned_;                      // when it wakes up, if asleep, without a frame; under the engine's lock
   WakeUp wake_up_;
   // Used by the thread only.
   uint64_t turns_ = 0;
-  bool rung_ = false;         // by the device, and nothing was done about it yet
-  bool ready_ = false;        // frames were there when it wanted to sleep
-  bool stands_back_ = false;  // the device has been told, and has not rung
+  Call call_ = Call::kNone;
   ProgramLoad program_load_;
 
   std::thread thread_;
