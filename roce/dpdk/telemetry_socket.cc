@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <forward_list>
+#include <utility>
 #include <vector>
 
 #include <rte_log.h>
@@ -31,8 +32,9 @@ namespace {
 /// Where it is, and where it was. DPDK keeps a pointer to the path, which a thread that ends, or a fork's parent, may
 /// still read when there is another one; with the last it removes the socket when the process ends.
 struct Places {
-  std::forward_list<ReachableDirectory> all;
+  std::forward_list<ReachableDirectory> all;  // the latest first
   const ReachableDirectory* now = nullptr;
+  bool latest_failed = false;  // nothing listens there, but DPDK has the pointer
 };
 
 Places& places() {
@@ -72,15 +74,17 @@ bool start_telemetry(const std::string& directory) {
   std::error_code code;
   std::filesystem::create_directories(directory, code);
   if (code) return false;
-  const ReachableDirectory& reachable = places().all.emplace_front(directory, std::strlen(kTelemetryName));
+  std::forward_list<ReachableDirectory>& all = places().all;
+  const ReachableDirectory& reachable = all.emplace_front(directory, std::strlen(kTelemetryName));
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   sched_getaffinity(0, sizeof allowed, &allowed);
   const QuietDpdk quiet;
-  if (rte_telemetry_init(reachable.path().c_str(), rte_version(), &allowed, log_of_telemetry, RTE_LOGTYPE_EAL) != 0)
-    return false;
-  places().now = &reachable;
-  return true;
+  const bool started =
+      rte_telemetry_init(reachable.path().c_str(), rte_version(), &allowed, log_of_telemetry, RTE_LOGTYPE_EAL) == 0;
+  if (std::exchange(places().latest_failed, !started)) all.erase_after(all.begin());
+  if (started) places().now = &reachable;
+  return started;
 }
 
 bool start_telemetry_again(const std::string& before, const std::string& directory) {
