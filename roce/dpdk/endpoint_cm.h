@@ -17,8 +17,8 @@
 #include "cm/rdma_cm.h"
 #include "dpdk/nic.h"
 #include "engine/management.h"
-#include "managed/delayed_dreqs.h"
-#include "managed/engine_services.h"
+#include "engine_cm/delayed_dreqs.h"
+#include "engine_cm/engine_services.h"
 
 namespace uroce {
 

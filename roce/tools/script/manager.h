@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "managed/engine_cm.h"
+#include "engine_cm/engine_cm.h"
 #include "script/field_check.h"
 #include "script/script.h"
 #include "script/script_qp.h"

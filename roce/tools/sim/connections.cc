@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "managed/engine_cm.h"
+#include "engine_cm/engine_cm.h"
 #include "sim/testbed.h"
 #include "sim/trace_hash.h"
 

@@ -24,7 +24,7 @@ ROOT = HERE.parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "mutants"))
 from hand_edits import HandEdit, edited, read_edits  # noqa: E402
 
-FLOORS = ("base", "packet", "capture", "congestion", "transport", "cm", "engine", "managed", "tools/pcap", "tools/mad", "tools/script")
+FLOORS = ("base", "packet", "capture", "congestion", "transport", "cm", "engine", "engine_cm", "tools/pcap", "tools/mad", "tools/script")
 INCLUDES = [ROOT / "roce", ROOT / "roce/include", ROOT / "roce/tools", ROOT / "apps"]
 ENOUGH = 0.95
 RUN_SECONDS = 30

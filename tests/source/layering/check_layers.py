@@ -11,13 +11,13 @@ Floors, an arrow points only downwards:
     congestion < host < dpdk: the machine as the kernel tells of it, and what a user sets
     dpdk < api: what the library shows, in roce/include, which needs nothing of the house
     packet < fabric < {host, sim, apps}: the network that simulator, uroce-switch and --faults share
-    packet < cm < {managed, dpdk, verbs_shim}: connection management without I/O
-    {engine, cm} < managed < {dpdk, sim, script, replay}: beside an engine that no host drives
+    packet < cm < {engine_cm, dpdk, verbs_shim}: connection management without I/O
+    {engine, cm} < engine_cm < {dpdk, sim, script, replay}: beside an engine that no host drives
     packet < segment < host: shared memory in which the programs of a machine meet
     packet < capture < {dpdk, apps}: capture files, as they are written
     roce/tools, which only the programs that judge and show may include, apps/uroce_{drill,lint,replay,sim}: nothing of the
     rest of roce/, nor verbs_shim, nor a program that runs in production. It is included by its floors' names:
-        {pcap, mad} < lint; {managed, lint} < replay; {managed, mad} < script; {managed, fabric} < sim
+        {pcap, mad} < lint; {engine_cm, lint} < replay; {engine_cm, mad} < script; {engine_cm, fabric} < sim
     pmd/hw < pmd/vfio_user < pmd/card < pmd/ethdev
     host < pmd/shmlan: a DPDK driver in front of the segment, as roce/dpdk/nic is
     {packet, host} < pmd/udp: a DPDK driver of the kernel's sockets, which has to know the headers and the iCRC
@@ -42,10 +42,10 @@ BELOW = {
 }
 BELOW["fabric"] = ["base", "packet"]
 BELOW["cm"] = ["base", "packet"]
-BELOW["managed"] = BELOW["engine"] + ["engine", "cm"]
+BELOW["engine_cm"] = BELOW["engine"] + ["engine", "cm"]
 BELOW["segment"] = ["base", "packet"]
 BELOW["host"] = ["base", "packet", "congestion", "fabric", "segment"]
-BELOW["dpdk"] = BELOW["managed"] + ["managed", "fabric", "host", "segment", "capture"]
+BELOW["dpdk"] = BELOW["engine_cm"] + ["engine_cm", "fabric", "host", "segment", "capture"]
 BELOW["capture"] = ["base", "packet"]
 BELOW["verbs_shim"] = BELOW["dpdk"] + ["dpdk"]
 BELOW["api"] = BELOW["dpdk"] + ["dpdk"]
@@ -53,9 +53,9 @@ BELOW["api"] = BELOW["dpdk"] + ["dpdk"]
 BELOW["pcap"] = ["base", "packet", "capture"]
 BELOW["mad"] = ["base"]
 BELOW["lint"] = ["base", "packet", "pcap", "mad"]
-BELOW["script"] = BELOW["managed"] + ["managed", "mad"]
-BELOW["replay"] = BELOW["managed"] + ["managed", "pcap", "mad", "lint"]
-BELOW["sim"] = BELOW["managed"] + ["managed", "fabric"]
+BELOW["script"] = BELOW["engine_cm"] + ["engine_cm", "mad"]
+BELOW["replay"] = BELOW["engine_cm"] + ["engine_cm", "pcap", "mad", "lint"]
+BELOW["sim"] = BELOW["engine_cm"] + ["engine_cm", "fabric"]
 TOOLS = ["pcap", "mad", "lint", "script", "replay", "sim"]
 BELOW["apps"] = BELOW["dpdk"] + ["dpdk"]
 JUDGES = [f"apps/uroce_{name}" for name in ("drill", "lint", "replay", "sim")]
@@ -76,7 +76,7 @@ BELOW["apps"] += ["pmd/hw", "pmd/vfio_user", "pmd/card"]
 
 DPDK_ALLOWED = {"dpdk", "apps", *JUDGES, "apps/examples/library", "verbs_shim", "pmd/ethdev", "pmd/shmlan", "pmd/udp"}
 VERBS_ALLOWED = {"verbs_shim", "apps/examples"}
-PURE = {"include", "packet", "cm", "managed", "transport", "congestion", "engine", "fabric", "capture", *TOOLS}
+PURE = {"include", "packet", "cm", "engine_cm", "transport", "congestion", "engine", "fabric", "capture", *TOOLS}
 IMPURE_HEADERS = re.compile(
     r"^(sys/|linux/|net/|netinet/|arpa/|unistd\.h|fcntl\.h|poll\.h|pthread\.h|time\.h|ctime$|thread$|mutex$|shared_mutex$|"
     r"condition_variable$|future$|fstream$|iostream$|filesystem$)"

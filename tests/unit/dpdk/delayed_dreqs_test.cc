@@ -1,5 +1,5 @@
 // When a peer's DREQ is told to a program whose queue pair has completions that it has not polled.
-#include "managed/delayed_dreqs.h"
+#include "engine_cm/delayed_dreqs.h"
 
 #include <gtest/gtest.h>
 

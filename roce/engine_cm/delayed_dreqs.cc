@@ -1,4 +1,4 @@
-#include "managed/delayed_dreqs.h"
+#include "engine_cm/delayed_dreqs.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "managed/engine_services.h"
+#include "engine_cm/engine_services.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "managed/engine_cm.h"
+#include "engine_cm/engine_cm.h"
 
 #include "engine/management.h"
 

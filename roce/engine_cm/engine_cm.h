@@ -11,7 +11,7 @@
 #include "cm/rdma_cm.h"
 #include "engine/engine.h"
 #include "engine/management.h"
-#include "managed/engine_services.h"
+#include "engine_cm/engine_services.h"
 
 namespace uroce {
 
