@@ -140,6 +140,8 @@ def main():
         meet(programs, scratch, "write", "18 bytes: written from afar\n", "written\n")
         meet(programs, scratch, "read_and_add", "numbers given: 3\n",
              "number 0: the first\nnumber 1: the second\nnumber 2: the third\n")
+        meet(programs, scratch, "window", "lent and got back: through the window\n0 packets dropped\n",
+             "written\n0 packets dropped\n")
         meet(programs, scratch, "asleep", "message 1\nmessage 2\nmessage 3\n", "sent\n")
         with_verbs(programs, scratch, build)
         groups(programs, scratch)
