@@ -3,20 +3,16 @@
 //   --vdev=net_shmlan0,segment=lab,mac=02:00:00:00:00:05,addr=10.0.0.5/24
 #pragma once
 
-#include <optional>
 #include <string>
-#include <vector>
 
-#include "uroce/address.h"
+#include "pmd/vdev/arguments.h"
 
 namespace uroce::shmlan {
 
-struct Arguments {
-  std::string device;   // "net_shmlan0"
+/// The addresses are told to the segment, so that others find them without asking.
+struct Arguments : vdev::Arguments {
   std::string segment;  // its name; "": the one without a name
   std::string dir;      // in place of UROCE_RUNTIME_DIR; "": the directory where programs meet
-  std::optional<MacAddress> mac;
-  std::vector<LocalAddress> addresses;  // that the application has, so that others find it without asking
 };
 
 /// `text` is "key=value,key=value", or nullptr. Returns false, with one line in `error` that names the key, when a key

@@ -48,18 +48,6 @@ class MbufWriter {
 
 }  // namespace
 
-bool RxBuffers::fill() {
-  if (count != 0) return true;
-  if (rte_pktmbuf_alloc_bulk(pool, ready.data(), static_cast<unsigned>(ready.size())) == 0) {
-    count = static_cast<uint32_t>(ready.size());
-  } else if ((ready[0] = rte_pktmbuf_alloc(pool)) != nullptr) {
-    count = 1;  // the pool's last ones
-  }
-  return count != 0;
-}
-
-void RxBuffers::drop() { rte_pktmbuf_free_bulk(ready.data(), std::exchange(count, 0)); }
-
 Station::Station() : started_(rte_get_tsc_cycles()), ns_per_cycle_(1e9 / static_cast<double>(rte_get_tsc_hz())) {
   rte_spinlock_init(&lock_);
 }
@@ -70,7 +58,8 @@ std::unique_ptr<Station> Station::join(const Arguments& arguments, std::string& 
   if (!join_segment(arguments, joined, error)) return nullptr;
   station->port_ = std::move(joined.port);
   station->mac_ = joined.mac;
-  if (station->interrupt_.open(station->port_->sleep().fd(), error)) return station;
+  vdev::RxInterrupt& interrupt = station->interrupt_;
+  if (interrupt.open(error) && interrupt.watch(station->port_->sleep().fd(), error)) return station;
   error = arguments.device + ": " + error;
   return nullptr;
 }
@@ -195,14 +184,22 @@ void Station::disable_interrupt() {
   interrupt_.clear();
 }
 
-StationCounters Station::counters() const {
+vdev::Statistics Station::statistics() const {
   const Lock lock(lock_);
-  return counters_;
-}
-
-segment::SegmentCounters Station::segment_counters() const {
-  const Lock lock(lock_);
-  return port_->counters();
+  vdev::Statistics all;
+  all.rx_packets = counters_.rx_packets;
+  all.rx_bytes = counters_.rx_bytes;
+  all.rx_errors = counters_.rx_too_long;
+  all.rx_no_mbufs = counters_.rx_no_mbufs;
+  all.tx_packets = counters_.tx_packets;
+  all.tx_bytes = counters_.tx_bytes;
+  all.tx_errors = counters_.tx_too_long + counters_.tx_too_short;
+  all.named = {{"rx_too_long", counters_.rx_too_long},
+               {"rx_no_mbufs", counters_.rx_no_mbufs},
+               {"tx_too_long", counters_.tx_too_long},
+               {"tx_too_short", counters_.tx_too_short}};
+  for_each_counter(port_->counters(), [&](const char* name, uint64_t value) { all.named.emplace_back(name, value); });
+  return all;
 }
 
 }  // namespace uroce::shmlan

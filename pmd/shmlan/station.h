@@ -7,14 +7,15 @@
 #include <rte_mbuf.h>
 #include <rte_spinlock.h>
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
 
 #include "pmd/shmlan/arguments.h"
-#include "pmd/shmlan/rx_interrupt.h"
+#include "pmd/vdev/port.h"
+#include "pmd/vdev/rx_buffers.h"
+#include "pmd/vdev/rx_interrupt.h"
 #include "segment/segment_port.h"
 
 namespace uroce::shmlan {
@@ -30,43 +31,27 @@ struct StationCounters {
   uint64_t tx_too_short = 0;  // no whole Ethernet header
 };
 
-/// Where received frames go: mbufs of one pool, taken in advance.
-struct RxBuffers {
-  rte_mempool* pool = nullptr;
-  uint16_t port_id = 0;
-  bool scatter = false;  // a frame may be in several segments
-  uint32_t count = 0;
-  std::array<rte_mbuf*, Port::kMaxBurst> ready{};
+using vdev::RxBuffers;
 
-  /// Returns false when the pool is empty, and none is ready.
-  bool fill();
-  void drop();
-};
-
-class Station {
+class Station final : public vdev::SoftwarePort {
  public:
   /// Joins. Returns nullptr, with one line in `error`, when that fails.
   static std::unique_ptr<Station> join(const Arguments& arguments, std::string& error);
 
-  const MacAddress& mac() const { return mac_; }
-  /// Longer frames are dropped.
-  void set_rx_frame_bytes(uint32_t bytes);
+  const MacAddress& mac() const override { return mac_; }
+  uint16_t max_mtu() const override { return segment::kFrameBytes - vdev::kFrameOverhead; }
+  vdev::Statistics statistics() const override;
+  void set_rx_frame_bytes(uint32_t bytes) override;
+  void discard_received() override;
+  void enable_interrupt() override;
+  void disable_interrupt() override;
+  int interrupt_fd() const override { return interrupt_.fd(); }
 
   uint16_t receive(RxBuffers& buffers, rte_mbuf** mbufs, uint16_t max);
   /// Sends the first of the mbufs and frees them. Returns how many: fewer when the receivers are behind.
   uint16_t send(rte_mbuf** mbufs, uint16_t count);
   /// How many frames of other members wait to be received.
   uint32_t waiting() const;
-  /// Drops the frames that came while the application did not receive.
-  void discard_received();
-
-  /// Before the application sleeps: `interrupt_fd` becomes readable when there is something to do.
-  void enable_interrupt();
-  void disable_interrupt();
-  int interrupt_fd() const { return interrupt_.fd(); }
-
-  StationCounters counters() const;
-  segment::SegmentCounters segment_counters() const;
 
  private:
   class Lock {
@@ -88,7 +73,7 @@ class Station {
   mutable rte_spinlock_t lock_;
   std::unique_ptr<segment::SegmentPort> port_;
   MacAddress mac_;
-  RxInterrupt interrupt_;
+  vdev::RxInterrupt interrupt_;
   uint32_t rx_frame_bytes_ = segment::kFrameBytes;
   StationCounters counters_;
   uint64_t started_ = 0;  // in cycles of the TSC

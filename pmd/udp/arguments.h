@@ -3,19 +3,16 @@
 //   --vdev=net_udp0,iface=eth0,addr=10.0.0.5/24,addr=fd00::5/64
 #pragma once
 
-#include <optional>
 #include <string>
-#include <vector>
 
-#include "uroce/address.h"
+#include "pmd/vdev/arguments.h"
 
 namespace uroce::udp {
 
-struct Arguments {
-  std::string device;                   // "net_udp0"
-  std::string iface;                    // whose link and MTU the port has; "": that of the first address
-  std::optional<MacAddress> mac;        // in place of the interface's, or one that follows from the first address
-  std::vector<LocalAddress> addresses;  // whose UDP port 4791 the port has from the start
+/// The port has UDP port 4791 of the addresses from the start. Without `mac` it has the interface's MAC, or one that
+/// follows from the first address.
+struct Arguments : vdev::Arguments {
+  std::string iface;  // whose link and MTU the port has; "": that of the first address
 };
 
 /// `text` is "key=value,key=value", or nullptr. Returns false, with one line in `error` that names the key, when a key

@@ -1,5 +1,7 @@
 #include "pmd/udp/socket_port.h"
 
+#include <rte_ether.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -15,22 +17,11 @@ constexpr uint32_t kAnswersMost = 64;
 constexpr uint32_t kReadsOfOne = 8;
 constexpr uint32_t kAddressesWatched = 8;
 constexpr uint32_t kReadsAtStart = 64;
+constexpr uint32_t kMtuMost = 9216;
 
 std::span<uint8_t> bytes_of(rte_mbuf& mbuf) { return {rte_pktmbuf_mtod(&mbuf, uint8_t*), mbuf.data_len}; }
 
 }  // namespace
-
-bool RxBuffers::fill() {
-  if (count != 0) return true;
-  if (rte_pktmbuf_alloc_bulk(pool, ready.data(), static_cast<unsigned>(ready.size())) == 0) {
-    count = static_cast<uint32_t>(ready.size());
-  } else if ((ready[0] = rte_pktmbuf_alloc(pool)) != nullptr) {
-    count = 1;  // the last ones
-  }
-  return count != 0;
-}
-
-void RxBuffers::drop() { rte_pktmbuf_free_bulk(ready.data(), std::exchange(count, 0)); }
 
 SocketPort::SocketPort()
     : outbox_([this](const OutFrame& frame, int code) { complain(frame, code); }), answers_(kAnswersMost) {}
@@ -280,15 +271,12 @@ void SocketPort::disable_interrupt() {
   interrupt_.clear();
 }
 
-bool SocketPort::link_up() const { return netdev_carrier(netdev_.name).value_or(true); }
+uint16_t SocketPort::max_mtu() const {
+  return static_cast<uint16_t>(std::clamp<uint32_t>(netdev_.mtu, RTE_ETHER_MIN_MTU, kMtuMost));
+}
 
-PortCounters SocketPort::counters() const {
-  const std::lock_guard lock(mutex_);
-  PortCounters all = counters_;
-  all.tx = outbox_.counters();
-  all.rx_messages = inbox_.messages();
-  all.rx_kernel_dropped = sockets_.dropped_by_kernel();
-  return all;
+vdev::Link SocketPort::link() const {
+  return {netdev_carrier(netdev_.name).value_or(true), static_cast<uint32_t>(netdev_.speed_mbps)};
 }
 
 }  // namespace uroce::udp

@@ -19,63 +19,47 @@
 #include "pmd/udp/interface.h"
 #include "pmd/udp/neighbour_answers.h"
 #include "pmd/udp/outbox.h"
-#include "pmd/udp/rx_interrupt.h"
 #include "pmd/udp/sockets.h"
+#include "pmd/vdev/port.h"
+#include "pmd/vdev/rx_buffers.h"
+#include "pmd/vdev/rx_interrupt.h"
 
 namespace uroce::udp {
 
 struct PortCounters {
   uint64_t rx_packets = 0;
   uint64_t rx_bytes = 0;
-  uint64_t rx_messages = 0;     // that the kernel gave
   uint64_t rx_too_long = 0;     // more than the port's MTU, or than its buffers hold
   uint64_t rx_no_mbufs = 0;     // times that packets had to wait for the pool
   uint64_t rx_foreign_ids = 0;  // identifications that our kind does not send
   uint64_t rx_bad_icrc = 0;     // no identification makes the iCRC right; the application gets the packet all the same
-  uint64_t rx_kernel_dropped = 0;  // nobody received them in time
-  OutboxCounters tx;
-  uint64_t tx_no_address = 0;  // from an address whose UDP port 4791 we do not have
-  uint64_t tx_not_ours = 0;    // in mbufs that are shared, or of several pieces
-  uint64_t tx_not_roce = 0;    // other frames, which end here
+  uint64_t tx_no_address = 0;   // from an address whose UDP port 4791 we do not have
+  uint64_t tx_not_ours = 0;     // in mbufs that are shared, or of several pieces
+  uint64_t tx_not_roce = 0;     // other frames, which end here
   uint64_t neighbour_answers = 0;
 };
 
-/// Where received frames go: mbufs of one pool, taken in advance.
-struct RxBuffers {
-  rte_mempool* pool = nullptr;
-  uint16_t port_id = 0;
-  uint32_t count = 0;
-  std::array<rte_mbuf*, 32> ready{};
+using vdev::RxBuffers;
 
-  /// Returns false when the pool is empty, and none is ready.
-  bool fill();
-  void drop();
-};
-
-class SocketPort {
+class SocketPort final : public vdev::SoftwarePort {
  public:
   /// Finds the interface and takes the addresses' ports. Returns nullptr, with one line in `error`, when that fails.
   static std::unique_ptr<SocketPort> open(const Arguments& arguments, std::string& error);
 
-  const MacAddress& mac() const { return mac_; }
-  const Netdev& netdev() const { return netdev_; }
-  /// Longer frames are dropped.
-  void set_rx_frame_bytes(uint32_t bytes);
+  const MacAddress& mac() const override { return mac_; }
+  uint16_t max_mtu() const override;
+  vdev::Link link() const override;
+  vdev::Statistics statistics() const override;
+  void set_rx_frame_bytes(uint32_t bytes) override;
+  void discard_received() override;
+  void enable_interrupt() override;
+  void disable_interrupt() override;
+  int interrupt_fd() const override { return interrupt_.fd(); }
 
   uint16_t receive(RxBuffers& buffers, rte_mbuf** mbufs, uint16_t max);
   /// Takes so many of the mbufs, and frees them; fewer when a socket has no room. Those that are left are then the last
   /// ones of the array.
   uint16_t send(rte_mbuf** mbufs, uint16_t count);
-
-  /// Before the application sleeps: `interrupt_fd` becomes readable when there is something to do.
-  void enable_interrupt();
-  void disable_interrupt();
-  /// What has come while nobody wanted to receive.
-  void discard_received();
-  int interrupt_fd() const { return interrupt_.fd(); }
-  bool link_up() const;
-
-  PortCounters counters() const;
 
  private:
   struct Answer {
@@ -101,7 +85,7 @@ class SocketPort {
   Netdev netdev_;
   MacAddress mac_;
   Sockets sockets_;
-  RxInterrupt interrupt_;
+  vdev::RxInterrupt interrupt_;
   Inbox inbox_;
   Outbox outbox_;
   Ring<Answer> answers_;

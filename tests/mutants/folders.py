@@ -43,6 +43,7 @@ FOLDERS = {folder.name: folder for folder in [
     Folder("dpdk", "roce/dpdk", ["unit-dpdk", "unit-dpdk-port", *VERBS, "unit-switch-ports", "twin", *ON_PORTS]),
     Folder("segment", "roce/segment", ["unit-segment", "shmlan-driver", "unit-dpdk-connections", "unit-switch-ports", "segment_scribbles", "verbs_fork_segment", *ON_SEGMENT]),
     Folder("shmlan", "pmd/shmlan", ["shmlan-driver", "unit-dpdk-several", "unit-switch-ports", "verbs_context", "shmlan_*", *ON_SEGMENT]),
+    Folder("vdev", "pmd/vdev", ["shmlan-driver", "udp-driver"]),
     Folder("udp", "pmd/udp", ["unit-udp-frames", "udp-driver"]),
     Folder("base", "roce/base", ["unit-base", "unit-packet", "unit-transport", "unit-engine", "unit-host", "unit-segment", "unit-dpdk", *SCRIPTS, *SIMULATED]),
     Folder("capture", "roce/capture", ["unit-packet", "unit-lint", "unit-launcher", "unit-replay", "replay captures", "observe_capture*"]),
@@ -54,7 +55,7 @@ FOLDERS = {folder.name: folder for folder in [
     Folder("switch", "apps/uroce_switch", ["unit-switch-options", "unit-switch-ports", "command_lines", *ON_SWITCH]),
     Folder("uroced", "apps/uroced", ["unit-uroced", "uroced_service", "command_lines", "uroced_ends", "uplink_refused"]),
     Folder("verbs_shim", "verbs_shim", VERBS),
-    Folder("pmd", "pmd", ["pmd-hw", "card-model", "card-fuzz", "vfio_user", "card_wires", "pmd-driver", "mqnic_card"], leave_out=("shmlan", "udp")),
+    Folder("pmd", "pmd", ["pmd-hw", "card-model", "card-fuzz", "vfio_user", "card_wires", "pmd-driver", "mqnic_card"], leave_out=("vdev", "shmlan", "udp")),
 ]}
 
 # Mutants written by hand, by_hand/FOLDER.txt, for these folders. They run against fewer of the expensive tests than the

@@ -19,11 +19,12 @@ Floors, an arrow points only downwards:
     rest of roce/, nor verbs_shim, nor a program that runs in production. It is included by its floors' names:
         {pcap, mad} < lint; {engine_cm, lint} < replay; {engine_cm, mad} < script; {engine_cm, fabric} < sim
     pmd/hw < pmd/vfio_user < pmd/card < pmd/ethdev
+    base < pmd/vdev < {pmd/shmlan, pmd/udp}: what DPDK asks of a port that is software
     host < pmd/shmlan: a DPDK driver in front of the segment, as roce/dpdk/nic is
     {packet, host} < pmd/udp: a DPDK driver of the kernel's sockets, which has to know the headers and the iCRC
 
-Of `pmd/`, only shmlan and udp know `roce/`, and nothing of `roce/` knows `pmd/`. Only roce/dpdk, pmd/ethdev, pmd/shmlan,
-pmd/udp, apps and verbs_shim include DPDK's headers. Only verbs_shim and apps/examples, which include nothing of the house, include the
+Of `pmd/`, only vdev, shmlan and udp know `roce/`, and nothing of `roce/` knows `pmd/`. Only roce/dpdk, pmd/ethdev, pmd/vdev,
+pmd/shmlan, pmd/udp, apps and verbs_shim include DPDK's headers. Only verbs_shim and apps/examples, which include nothing of the house, include the
 verbs headers; apps/examples/library includes the library's headers, as its users do, and DPDK's. The floors that are pure
 logic include nothing that reads a clock, opens a file or starts a thread.
 """
@@ -70,11 +71,12 @@ BELOW["pmd/hw"] = []
 BELOW["pmd/vfio_user"] = ["pmd/hw"]
 BELOW["pmd/card"] = ["pmd/hw", "pmd/vfio_user"]
 BELOW["pmd/ethdev"] = ["pmd/hw", "pmd/vfio_user", "pmd/card"]
-BELOW["pmd/shmlan"] = ["include", "base", "packet", "segment", "host"]
-BELOW["pmd/udp"] = ["include", "base", "packet", "host"]
+BELOW["pmd/vdev"] = ["include", "base"]
+BELOW["pmd/shmlan"] = ["include", "base", "packet", "segment", "host", "pmd/vdev"]
+BELOW["pmd/udp"] = ["include", "base", "packet", "host", "pmd/vdev"]
 BELOW["apps"] += ["pmd/hw", "pmd/vfio_user", "pmd/card"]
 
-DPDK_ALLOWED = {"dpdk", "apps", *JUDGES, "apps/examples/library", "verbs_shim", "pmd/ethdev", "pmd/shmlan", "pmd/udp"}
+DPDK_ALLOWED = {"dpdk", "apps", *JUDGES, "apps/examples/library", "verbs_shim", "pmd/ethdev", "pmd/vdev", "pmd/shmlan", "pmd/udp"}
 VERBS_ALLOWED = {"verbs_shim", "apps/examples"}
 PURE = {"include", "packet", "cm", "engine_cm", "transport", "congestion", "engine", "fabric", "capture", *TOOLS}
 IMPURE_HEADERS = re.compile(

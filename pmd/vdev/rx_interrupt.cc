@@ -1,4 +1,4 @@
-#include "pmd/udp/rx_interrupt.h"
+#include "pmd/vdev/rx_interrupt.h"
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -9,7 +9,7 @@
 #include <cstring>
 #include <utility>
 
-namespace uroce::udp {
+namespace uroce::vdev {
 
 bool RxInterrupt::open(std::string& error) {
   event_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -49,4 +49,4 @@ uint32_t RxInterrupt::ready(int* fds, uint32_t max) const {
   return found;
 }
 
-}  // namespace uroce::udp
+}  // namespace uroce::vdev

@@ -1,54 +1,53 @@
-#include "pmd/udp/ops.h"
+#include "pmd/vdev/ops.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 
-#include "pmd/udp/log.h"
-#include "pmd/udp/statistics.h"
+#include "pmd/vdev/driver.h"
+#include "pmd/vdev/log.h"
+#include "pmd/vdev/statistics.h"
 
-namespace uroce::udp {
+namespace uroce::vdev {
 namespace {
 
-/// Ethernet header, and the VLAN tag that others count with, which a frame has beyond the MTU.
-constexpr uint32_t kOverhead = RTE_ETHER_HDR_LEN + RTE_VLAN_HLEN;
 constexpr uint16_t kBurst = 32;
-constexpr uint16_t kRing = 512;
-constexpr uint32_t kMtuMost = 9216;
 
 const char* name_of(const rte_eth_dev* dev) { return dev->data->name; }
 
 int get_info(rte_eth_dev* dev, rte_eth_dev_info* info) {
-  const uint32_t of_interface = device_of(dev).port->netdev().mtu;
-  info->max_mtu = static_cast<uint16_t>(std::clamp<uint32_t>(of_interface, RTE_ETHER_MIN_MTU, kMtuMost));
-  info->max_rx_pktlen = info->max_mtu + kOverhead;
+  const Driver& driver = device_of(dev).driver;
+  info->max_mtu = device_of(dev).port->max_mtu();
+  info->max_rx_pktlen = info->max_mtu + kFrameOverhead;
   info->min_mtu = RTE_ETHER_MIN_MTU;
   info->min_rx_bufsize = RTE_ETHER_MIN_LEN;
   info->max_rx_queues = info->max_tx_queues = 1;
   info->max_mac_addrs = 1;
-  info->tx_offload_capa = info->tx_queue_offload_capa = RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
+  info->rx_offload_capa = info->rx_queue_offload_capa = driver.rx_offloads;
+  info->tx_offload_capa = info->tx_queue_offload_capa = driver.tx_offloads;
   // There are no descriptors: a number that applications ask for changes nothing.
-  info->default_rxportconf = info->default_txportconf = {kBurst, kRing, 1};
+  info->default_rxportconf = info->default_txportconf = {kBurst, driver.usual_ring, 1};
   return 0;
 }
 
 int configure(rte_eth_dev* dev) {
   if (dev->data->dev_conf.intr_conf.lsc == 0) return 0;
-  UDP_LOG(ERR, "%s: it has no interrupt for the link", name_of(dev));
+  const Driver& driver = device_of(dev).driver;
+  VDEV_LOG(ERR, driver, "%s: %s", name_of(dev), driver.no_link_interrupt);
   return -ENOTSUP;
 }
 
 // Queues.
 
 int set_up_rx_queue(rte_eth_dev* dev, uint16_t queue, uint16_t /*descriptors*/, unsigned /*socket*/,
-                    const rte_eth_rxconf* /*conf*/, rte_mempool* pool) {
+                    const rte_eth_rxconf* conf, rte_mempool* pool) {
+  Device& device = device_of(dev);
   if (pool == nullptr) {
-    UDP_LOG(ERR, "%s: one buffer pool is needed", name_of(dev));
+    VDEV_LOG(ERR, device.driver, "%s: one buffer pool is needed", name_of(dev));
     return -EINVAL;
   }
-  Device& device = device_of(dev);
   device.rx.pool = pool;
   device.rx.port_id = dev->data->port_id;
+  device.rx_offloads = conf->offloads | dev->data->dev_conf.rxmode.offloads;
   dev->data->rx_queues[queue] = &device;
   return 0;
 }
@@ -63,28 +62,33 @@ int set_up_tx_queue(rte_eth_dev* dev, uint16_t queue, uint16_t /*descriptors*/, 
 
 void release_tx_queue(rte_eth_dev* /*dev*/, uint16_t /*queue*/) {}
 
-int get_rx_mode(rte_eth_dev* /*dev*/, uint16_t /*queue*/, rte_eth_burst_mode* mode) {
-  std::snprintf(mode->info, sizeof mode->info, "recvmmsg, datagrams put together by the kernel");
+int get_rx_mode(rte_eth_dev* dev, uint16_t /*queue*/, rte_eth_burst_mode* mode) {
+  std::snprintf(mode->info, sizeof mode->info, "%s", device_of(dev).driver.rx_mode);
   return 0;
 }
 
-int get_tx_mode(rte_eth_dev* /*dev*/, uint16_t /*queue*/, rte_eth_burst_mode* mode) {
-  std::snprintf(mode->info, sizeof mode->info, "sendmmsg, messages cut by the kernel");
+int get_tx_mode(rte_eth_dev* dev, uint16_t /*queue*/, rte_eth_burst_mode* mode) {
+  std::snprintf(mode->info, sizeof mode->info, "%s", device_of(dev).driver.tx_mode);
   return 0;
 }
 
 // Sizes.
 
+/// Decides whether frames may be in several mbufs.
 int fit_frames(rte_eth_dev* dev, uint32_t mtu) {
   Device& device = device_of(dev);
-  const uint32_t frame_bytes = mtu + kOverhead;
+  const uint32_t frame_bytes = mtu + kFrameOverhead;
   if (device.rx.pool != nullptr) {
     const uint32_t room = rte_pktmbuf_data_room_size(device.rx.pool) - RTE_PKTMBUF_HEADROOM;
-    if (frame_bytes > room) {
-      UDP_LOG(ERR, "%s: frames of MTU %u do not fit buffers of %u bytes: larger ones are needed", name_of(dev), mtu,
-              room);
+    const bool scatter = (device.rx_offloads & RTE_ETH_RX_OFFLOAD_SCATTER) != 0;
+    if (frame_bytes > room && !scatter) {
+      const bool could = (device.driver.rx_offloads & RTE_ETH_RX_OFFLOAD_SCATTER) != 0;
+      VDEV_LOG(ERR, device.driver, "%s: frames of MTU %u do not fit buffers of %u bytes: %slarger ones are needed",
+               name_of(dev), mtu, room, could ? "offload SCATTER or " : "");
       return -EINVAL;
     }
+    device.rx.scatter = scatter;
+    dev->data->scattered_rx = frame_bytes > room ? 1 : 0;
   }
   device.port->set_rx_frame_bytes(frame_bytes);
   return 0;
@@ -100,10 +104,10 @@ int set_up_interrupt(rte_eth_dev* dev) {
   if (dev->data->dev_conf.intr_conf.rxq == 0) return 0;
   Device& device = device_of(dev);
   rte_intr_handle* const handle = device.interrupt;
-  if (rte_intr_vec_list_alloc(handle, "udp", 1) != 0 || rte_intr_nb_efd_set(handle, 1) != 0 ||
+  if (rte_intr_vec_list_alloc(handle, "vdev", 1) != 0 || rte_intr_nb_efd_set(handle, 1) != 0 ||
       rte_intr_efds_index_set(handle, 0, device.port->interrupt_fd()) != 0 ||
       rte_intr_vec_list_index_set(handle, 0, RTE_INTR_VEC_RXTX_OFFSET) != 0) {
-    UDP_LOG(ERR, "%s: no RX interrupt", name_of(dev));
+    VDEV_LOG(ERR, device.driver, "%s: no RX interrupt", name_of(dev));
     return -ENOMEM;
   }
   return 0;
@@ -153,17 +157,16 @@ int close_device(rte_eth_dev* dev) {
 }
 
 int update_link(rte_eth_dev* dev, int /*wait*/) {
-  const SocketPort& port = *device_of(dev).port;
-  const uint64_t speed = port.netdev().speed_mbps;
+  const Link now = device_of(dev).port->link();
   rte_eth_link link{};
   link.link_duplex = RTE_ETH_LINK_FULL_DUPLEX;
   link.link_autoneg = RTE_ETH_LINK_FIXED;
-  link.link_speed = speed == 0 ? RTE_ETH_SPEED_NUM_UNKNOWN : static_cast<uint32_t>(speed);
-  link.link_status = port.link_up() ? RTE_ETH_LINK_UP : RTE_ETH_LINK_DOWN;
+  link.link_speed = now.mbps == 0 ? RTE_ETH_SPEED_NUM_UNKNOWN : now.mbps;
+  link.link_status = now.up ? RTE_ETH_LINK_UP : RTE_ETH_LINK_DOWN;
   return rte_eth_linkstatus_set(dev, &link);
 }
 
-// Filters: a socket gets what is for its address, and nothing else.
+// Filters: a port gets what is for it, or for everybody, and nothing else.
 
 int accept(rte_eth_dev* /*dev*/) { return 0; }
 int refuse(rte_eth_dev* /*dev*/) { return -ENOTSUP; }
@@ -203,18 +206,4 @@ constexpr eth_dev_ops make_device_ops() {
 
 constinit const eth_dev_ops device_ops = make_device_ops();
 
-uint16_t rx_burst(void* queue, rte_mbuf** mbufs, uint16_t max) {
-  auto& device = *static_cast<Device*>(queue);
-  return device.port->receive(device.rx, mbufs, max);
-}
-
-uint16_t tx_burst(void* queue, rte_mbuf** mbufs, uint16_t count) {
-  return static_cast<Device*>(queue)->port->send(mbufs, count);
-}
-
-int remove_device(rte_eth_dev* dev) {
-  if (dev->data->dev_started != 0) rte_eth_dev_stop(dev->data->port_id);
-  return rte_eth_dev_close(dev->data->port_id);
-}
-
-}  // namespace uroce::udp
+}  // namespace uroce::vdev

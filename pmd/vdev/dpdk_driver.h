@@ -1,5 +1,6 @@
-// DPDK's interface for drivers: the only way in this folder to include these headers, of which distributions leave some
-// out (scripts/dpdk-driver-headers.sh). They have to be from the release that is built against.
+// DPDK's interface for drivers, for software ones: the only way in these folders to include these headers, of which
+// distributions leave some out (scripts/dpdk-driver-headers.sh). They have to be from the release that is built
+// against.
 #pragma once
 
 #include <rte_version.h>
