@@ -5,49 +5,15 @@ import subprocess
 import tempfile
 import time
 
-from children import free_tcp_port, wait_for_listener
-from outputs import check_bandwidth, rows, trouble
+from logged_pairs import LOGGED, counters_of, expect_counted, printed_by, run_logged_pair
+from outputs import check_bandwidth, rows
 from segments import build_program
 from session import Failure, Scenario
 
-LOGGED = {"UROCE_LOG": "info"}  # the last lines of the log contain the counters
 
-
-def counters_of(text):
-    """The sum of each counter over the programs with logs in `text`."""
-    sums = {}
-    for line in re.findall(r"uroce: counted: (.*)", text):
-        for name, value in re.findall(r"(\w+) (\d+)", line):
-            sums[name] = sums.get(name, 0) + int(value)
-    return sums
-
-
-def printed_by(child):
-    """The program's own output. Its last line and the log's may be joined."""
-    return re.sub(r"uroce: .*\n", "\n", child.output())
-
-
-def expect_counted(counters, *names):
-    missing = [name for name in names if counters.get(name, 0) == 0]
-    if missing:
-        raise Failure(f"{', '.join(missing)} did not happen: {counters}")
-
-
-def _pair(session, words, faults, timeout_s=40):
+def _pair(session, words, faults):
     """(server, client), both ended well. `faults`: (the server's, the client's); "" is none."""
-    port = str(free_tcp_port())
-    words = [*words, "-p", port]
-    options = [["--faults", text] if text else [] for text in faults]
-    server = session.start("server", 0, words, LOGGED, options[0])
-    if not wait_for_listener(server, int(port), 20):
-        raise Failure("the server did not get as far as listening")
-    client = session.start("client", 1, [*words, session.wire.tcp_address(0)], LOGGED, options[1])
-    for child in (client, server):
-        session.expect_exit(child, timeout_s)
-        problems = trouble(child.output())
-        if child.exit_code != 0 or problems:
-            raise Failure(f"the {child.name}: exit {child.exit_code} {'; '.join(problems)}")
-    return server, client
+    return run_logged_pair(session, words, [["--faults", text] if text else [] for text in faults])
 
 
 def _bandwidth(program, faults, *happened):
@@ -98,19 +64,9 @@ def rate(session):
 
 def marks(session):
     """A queue in front of a rate cap marks waiting packets, and DCQCN reacts."""
-    words = ["ib_write_bw", "-n", "300", "-u", "18"]
-    port = str(free_tcp_port())
-    words += ["-p", port]
     cc = ["--cc", "dcqcn"]
-    server = session.start("server", 0, words, LOGGED, cc)
-    if not wait_for_listener(server, int(port), 20):
-        raise Failure("the server did not get as far as listening")
-    client = session.start("client", 1, [*words, session.wire.tcp_address(0)], LOGGED,
-                           [*cc, "--faults", "rate 100M; ecn kmin=20K,kmax=200K,pmax=0.1"])
-    for child in (client, server):
-        session.expect_exit(child, 30)
-        if child.exit_code != 0:
-            raise Failure(f"the {child.name}: exit {child.exit_code}")
+    faults = ["--faults", "rate 100M; ecn kmin=20K,kmax=200K,pmax=0.1"]
+    server, client = run_logged_pair(session, ["ib_write_bw", "-n", "300", "-u", "18"], (cc, cc + faults))
     sent, heard = counters_of(client.output()), counters_of(server.output())
     expect_counted(sent, "fault_ecn_marked", "rp_cnp_handled")
     if heard.get("np_ecn_marked_roce_packets", 0) != sent["fault_ecn_marked"]:
@@ -139,17 +95,7 @@ def _delay(*words):
 def last_words(session):
     """Frames that are delayed when a program ends are still sent: its peer waits for this acknowledgement, and would
     ask in vain."""
-    words = ["ibv_rc_pingpong", "-n", "5", "-g", "1"]
-    port = str(free_tcp_port())
-    server = session.start("server", 0, [*words, "-p", port], LOGGED)
-    if not wait_for_listener(server, int(port), 20):
-        raise Failure("the server did not get as far as listening")
-    client = session.start("client", 1, [*words, "-p", port, session.wire.tcp_address(0)], LOGGED,
-                           ["--faults", "delay all by 30ms"])
-    for child in (client, server):
-        session.expect_exit(child, 20)
-        if child.exit_code != 0:
-            raise Failure(f"the {child.name}: exit {child.exit_code}")
+    _pair(session, ["ibv_rc_pingpong", "-n", "5", "-g", "1"], ("", "delay all by 30ms"))
 
 
 def seed(session):
@@ -167,12 +113,8 @@ def seed(session):
 
 def stats(session):
     """`uroce stats` shows the cable's faults while they happen."""
-    port = str(free_tcp_port())
-    words = ["ib_write_bw", "-D", "6", "-p", port]
-    server = session.start("server", 0, words)
-    if not wait_for_listener(server, int(port), 20):
-        raise Failure("the server did not get as far as listening")
-    client = session.start("client", 1, [*words, session.wire.tcp_address(0)], None, ["--faults", "loss 1%; rate 1G"])
+    faults = ["--faults", "loss 1%; rate 1G"]
+    server, client = session.start_pair(["ib_write_bw", "-D", "6"], ([], faults))
     deadline = time.monotonic() + 20
     shown = ""
     while "fault_out_lost" not in shown or "fault_queue_most_bytes" not in shown:

@@ -10,7 +10,6 @@ import subprocess
 import tempfile
 
 import wires
-from children import free_tcp_port, wait_for_listener
 from cm_programs import LOUD, address_of, expect, expect_success, start_server
 from measures import start_qperf_server
 from session import Failure, Scenario
@@ -40,11 +39,7 @@ def _examples_by_port(name, session, count=1, answers=(), server_says=()):
 
 
 def verbs_pingpong(session):
-    program, port = _example("verbs_pingpong"), str(free_tcp_port())
-    server = session.start("server", 0, [program, "-p", port])
-    if not wait_for_listener(server, int(port), 20):
-        raise Failure("the server did not get as far as listening")
-    client = session.start("client", 1, [program, "-p", port, session.wire.tcp_address(0)])
+    server, client = session.start_pair([_example("verbs_pingpong")])
     for child in (client, server):
         expect_success(session, child, 20)
         expect(child, (r"^1000 messages there and back$",))
@@ -135,12 +130,7 @@ def infinite(session):
     """Runs until it is stopped, and prints meanwhile."""
     if shutil.which("ib_write_bw") is None:
         raise Skip("ib_write_bw is not installed")
-    port = str(free_tcp_port())
-    words = ["stdbuf", "-oL", "ib_write_bw", "--run_infinitely", "-D", "1", "-p", port]
-    server = session.start("server", 0, words)
-    if not wait_for_listener(server, int(port), 20):
-        raise Failure("the server did not get as far as listening")
-    client = session.start("client", 1, [*words, session.wire.tcp_address(0)])
+    server, client = session.start_pair(["stdbuf", "-oL", "ib_write_bw", "--run_infinitely", "-D", "1"])
     if not client.wait_for_output("\n 65536 ", 20):
         raise Failure("the client printed nothing")
     for child in (client, server):

@@ -5,30 +5,13 @@ import shutil
 import signal
 import tempfile
 
-from bad_cables import LOGGED, counters_of, expect_counted, printed_by
-from children import free_tcp_port, wait_for_listener
 from cm_programs import LISTENS, LOUD
+from logged_pairs import LOGGED, counters_of, expect_counted, printed_by, run_logged_pair
 from outputs import ALL_SIZES, check_bandwidth, check_latency, trouble
 from session import Failure, Scenario
 from wires import Skip
 
 DIRECT = ["--direct-copy", "auto"]
-
-
-def _pair(session, words, options=(DIRECT, DIRECT), timeout_s=60):
-    """(server, client), both ended well."""
-    port = str(free_tcp_port())
-    words = [*words, "-p", port]
-    server = session.start("server", 0, words, LOGGED, options[0])
-    if not wait_for_listener(server, int(port), 20):
-        raise Failure("the server did not get as far as listening")
-    client = session.start("client", 1, [*words, session.wire.tcp_address(0)], LOGGED, options[1])
-    for child in (client, server):
-        session.expect_exit(child, timeout_s)
-        problems = trouble(child.output())
-        if child.exit_code != 0 or problems:
-            raise Failure(f"the {child.name}: exit {child.exit_code} {'; '.join(problems)}")
-    return server, client
 
 
 def _expect_none(*children):
@@ -40,7 +23,7 @@ def _expect_none(*children):
 
 def _perftest(words, check, sizes, counter):
     def body(session):
-        _, client = _pair(session, words)
+        _, client = run_logged_pair(session, words, (DIRECT, DIRECT))
         problems = check(printed_by(client), sizes)
         if problems:
             raise Failure("; ".join(problems))
@@ -52,7 +35,7 @@ def _perftest(words, check, sizes, counter):
 def _off_on_one_side(session):
     """If either side has it off, neither side's memory is accessed directly."""
     for options in ((DIRECT, []), ([], DIRECT)):
-        _expect_none(*_pair(session, ["ib_write_bw", "-n", "500"], options))
+        _expect_none(*run_logged_pair(session, ["ib_write_bw", "-n", "500"], options))
 
 
 def _seen_by_captures(session):
@@ -61,14 +44,14 @@ def _seen_by_captures(session):
         for number in range(2):
             options = [list(DIRECT), list(DIRECT)]
             options[number] += ["--pcap", os.path.join(folder, f"{number}.pcapng")]
-            _expect_none(*_pair(session, ["ib_write_bw", "-n", "500"], options))
+            _expect_none(*run_logged_pair(session, ["ib_write_bw", "-n", "500"], options))
 
 
 def _seen_by_faults(session):
     for number in range(2):
         options = [list(DIRECT), list(DIRECT)]
         options[number] += ["--faults", "delay all by 1us"]
-        _expect_none(*_pair(session, ["ib_read_bw", "-n", "200"], options))
+        _expect_none(*run_logged_pair(session, ["ib_read_bw", "-n", "200"], options))
 
 
 def _validated(session):
@@ -89,12 +72,7 @@ def _validated(session):
 
 def _peer_killed(session):
     """The target is killed during the transfer: the client learns of it as usual."""
-    port = str(free_tcp_port())
-    words = ["ib_write_bw", "-s", "1048576", "-D", "30", "-p", port]
-    server = session.start("server", 0, words, LOGGED, DIRECT)
-    if not wait_for_listener(server, int(port), 20):
-        raise Failure("the server did not get as far as listening")
-    client = session.start("client", 1, [*words, session.wire.tcp_address(0)], LOGGED, DIRECT)
+    server, client = session.start_pair(["ib_write_bw", "-s", "1048576", "-D", "30"], (DIRECT, DIRECT), LOGGED)
     if not client.wait_for_output("need no frames", 20):
         raise Failure("the client did not copy")
     server.signal(signal.SIGKILL)

@@ -231,12 +231,7 @@ def _spread_mesh(sides, *runs):
 
 def _bandwidth(session):
     """MB/s of an independent pair."""
-    port = str(free_tcp_port())
-    words = ["ib_write_bw", "-n", "5000", "-p", port]
-    server = session.start("server", 0, words)
-    if not wait_for_listener(server, int(port), 20):
-        raise Failure("the server did not get as far as listening")
-    client = session.start("client", 1, [*words, session.wire.tcp_address(0)])
+    server, client = session.start_pair(["ib_write_bw", "-n", "5000"])
     for child in (client, server):
         session.expect_exit(child, 60)
     problems = check_bandwidth(client.output(), (65536,)) + trouble(client.output())

@@ -9,7 +9,7 @@ import tempfile
 import time
 from typing import Callable
 
-from children import Children
+from children import Children, free_tcp_port, wait_for_listener
 from wires import WIRES, Skip
 
 HUGEPAGES = pathlib.Path("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages")
@@ -35,6 +35,16 @@ class Session:
 
     def start_plain(self, name, command, environment=None):
         return self.children.start(name, command, environment)
+
+    def start_pair(self, words, options=((), ()), environment=None):
+        """Server and client of a program that takes `-p PORT`, and at the client the server's address. `options`: of
+        `uroce run`, at either side."""
+        port = str(free_tcp_port())
+        words = [*words, "-p", port]
+        server = self.start("server", 0, words, environment, options[0])
+        if not wait_for_listener(server, int(port), 20):
+            raise Failure("the server did not get as far as listening")
+        return server, self.start("client", 1, [*words, self.wire.tcp_address(0)], environment, options[1])
 
     def wait_for_end(self, child, timeout_s):
         if not child.wait(timeout_s):

@@ -9,7 +9,7 @@ import tempfile
 
 import wires
 from cases import perftest, pingpong
-from children import Child, free_tcp_port, wait_for_listener
+from children import Child
 from outputs import check_bandwidth, trouble
 from segments import expect_good_pairs, start_pairs
 from session import Failure, Scenario
@@ -205,12 +205,7 @@ print("good", found["good"], "bad", found["bad"], "largest id", max(ids, default
 
 
 def _pair(session, words, timeout_s=40):
-    port = str(free_tcp_port())
-    words = [*words, "-p", port]
-    server = session.start("server", 0, words)
-    if not wait_for_listener(server, int(port), 20):
-        raise Failure("the server did not get as far as listening")
-    client = session.start("client", 1, [*words, session.wire.tcp_address(0)])
+    server, client = session.start_pair(words)
     for child in (client, server):
         session.expect_exit(child, timeout_s)
     return server, client
@@ -296,24 +291,16 @@ def several(session):
 def small_way(session):
     """The path has a smaller MTU than both interfaces, which the router tells the server's kernel: the program ends
     with an error, one line says why, and its advice helps."""
-    port = str(free_tcp_port())
-    words = ["ib_read_bw", "-n", "50", "-p", port]
-    server = session.start("server", 0, words)
-    if not wait_for_listener(server, int(port), 20):
-        raise Failure("the server did not get as far as listening")
-    client = session.start("client", 1, [*words, session.wire.tcp_address(0)])
+    words = ["ib_read_bw", "-n", "50"]
+    server, client = session.start_pair(words)
     session.expect_exit(client, 40)
     session.expect_exit(server, 40)
     text = server.output() + client.output()
     found = re.findall(r"uroce: .*the way to (\S+) carries packets of 1500 bytes.*start it with --mtu 1500", text)
     if client.exit_code == 0 or len(found) != 1:
         raise Failure(f"{len(found)} lines about the way, exit {client.exit_code}")
-    port = str(free_tcp_port())
-    words = ["ib_read_bw", "-n", "50", "-p", port]
-    server = session.start("server again", 0, words, None, ["--mtu", "1500"])
-    if not wait_for_listener(server, int(port), 20):
-        raise Failure("the server did not get as far as listening")
-    client = session.start("client again", 1, [*words, session.wire.tcp_address(0)], None, ["--mtu", "1500"])
+    mtu = ["--mtu", "1500"]
+    server, client = session.start_pair(words, (mtu, mtu))
     for child in (client, server):
         session.expect_exit(child, 40)
     _expect_good(server, client)

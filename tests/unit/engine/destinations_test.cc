@@ -74,6 +74,26 @@ class Destinations : public EngineParts {
     schedule_.update(qp);
   }
   Qp& to_qp(uint32_t dest_qpn, QpType type = QpType::kUc) { return connected(to(kPeerIp), type, dest_qpn); }
+  Qp& datagrams() {
+    Qp& ud = *qps_.create(init(QpType::kUd), nullptr);
+    QpAttributes attributes;
+    for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
+      attributes.state = state;
+      const uint32_t mask = required_attributes(QpType::kUd, ud.state(), state);
+      EXPECT_EQ(ud.modify(attributes, mask, nullptr, false, kNow), ModifyResult::kOk);
+    }
+    return ud;
+  }
+  void post_to(Qp& ud, const AddressHandle& ah, std::initializer_list<uint32_t> numbers) {
+    SendWr wr;
+    wr.opcode = WrOpcode::kSend;
+    wr.ah = &ah;
+    for (const uint32_t number : numbers) {
+      wr.remote_qpn = number;
+      ASSERT_EQ(ud.post_send(wr, kNow), PostResult::kOk);
+    }
+    schedule_.update(ud);
+  }
 
   uint8_t memory_[16 * 256] = {};
   uint32_t key_ = 0;
@@ -216,27 +236,6 @@ class Hops : public Destinations {
  protected:
   static constexpr uint32_t kPeer = 0x700;
   using Sent = HopPort::Sent;
-
-  Qp& datagrams() {
-    Qp& ud = *qps_.create(init(QpType::kUd), nullptr);
-    QpAttributes attributes;
-    for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
-      attributes.state = state;
-      const uint32_t mask = required_attributes(QpType::kUd, ud.state(), state);
-      EXPECT_EQ(ud.modify(attributes, mask, nullptr, false, kNow), ModifyResult::kOk);
-    }
-    return ud;
-  }
-  void post_to(Qp& ud, const AddressHandle& ah, std::initializer_list<uint32_t> numbers) {
-    SendWr wr;
-    wr.opcode = WrOpcode::kSend;
-    wr.ah = &ah;
-    for (const uint32_t number : numbers) {
-      wr.remote_qpn = number;
-      ASSERT_EQ(ud.post_send(wr, kNow), PostResult::kOk);
-    }
-    schedule_.update(ud);
-  }
 
   HopPort hops_;
   Transmitter with_hops_{{hops_, qps_.table(), schedule_, pfc_, neighbours_, loopback_, tap_, management_, multicast_},
@@ -411,23 +410,9 @@ TEST_F(Hops, OurOwnMacLeadsToOurselvesOrToAnotherProgram) {
 }
 
 TEST_F(Destinations, ADatagramWaitsForItsDestinationAndThoseBehindItForIt) {
-  Qp& ud = *qps_.create(init(QpType::kUd), nullptr);
-  QpAttributes attributes;
-  for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
-    attributes.state = state;
-    const uint32_t mask = required_attributes(QpType::kUd, ud.state(), state);
-    ASSERT_EQ(ud.modify(attributes, mask, nullptr, false, kNow), ModifyResult::kOk);
-  }
+  Qp& ud = datagrams();
   const std::unique_ptr<AddressHandle> ah = objects_.create_ah(pd_, *router_.route(to(kPeerIp), 1), 0);
-  SendWr wr;
-  wr.opcode = WrOpcode::kSend;
-  wr.ah = ah.get();
-  wr.remote_qkey = 0x11111111;
-  for (const uint32_t dest : {kFree, kFree, kFull, kFree}) {
-    wr.remote_qpn = dest;
-    ASSERT_EQ(ud.post_send(wr, kNow), PostResult::kOk);
-  }
-  schedule_.update(ud);
+  post_to(ud, *ah, {kFree, kFree, kFull, kFree});
   port_of_queues_.full = {kFull};
   EXPECT_EQ(transmitter_.transmit(kNow), 2u);
   EXPECT_EQ(port_of_queues_.left(kFree), 2u);
