@@ -36,10 +36,6 @@ std::unique_ptr<SocketPort> SocketPort::open(const Arguments& arguments, std::st
   if (!port->interrupt_.open(error)) return nullptr;
   for (const LocalAddress& address : arguments.addresses) {
     if (port->take_address(address.ip, error)) continue;
-    // The kernel may still be looking whether another host has it; there are others to begin with.
-    const bool may_come = errno == EADDRNOTAVAIL && !address.ip.is_v4() && !port->sockets_.all().empty();
-    if (may_come) UDP_LOG(WARNING, "%s: %s", arguments.device.c_str(), error.c_str());
-    if (may_come) continue;
     error = arguments.device + ": " + error;
     return nullptr;
   }

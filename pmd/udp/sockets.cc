@@ -3,14 +3,17 @@
 #include <arpa/inet.h>
 #include <linux/filter.h>
 #include <linux/sock_diag.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
+#include "host/kernel_addresses.h"
 #include "packet/headers.h"
 
 namespace uroce::udp {
@@ -29,10 +32,27 @@ UniqueFd make_socket(const IpAddress& ip) {
   return fd;
 }
 
+/// Whether one of the machine's interfaces has the address, though the kernel may not let it be used yet.
+bool is_of_machine(const IpAddress& ip) {
+  const std::unique_ptr<struct if_nameindex, void (*)(struct if_nameindex*)> list(if_nameindex(), if_freenameindex);
+  for (const struct if_nameindex* entry = list.get(); entry != nullptr && entry->if_index != 0; entry++) {
+    const auto addresses = kernel_addresses(static_cast<int>(entry->if_index)).value_or(std::vector<LocalAddress>{});
+    const auto is = [&](const LocalAddress& address) { return address.ip == ip; };
+    if (std::any_of(addresses.begin(), addresses.end(), is)) return true;
+  }
+  return false;
+}
+
 bool bind_to(int fd, const IpAddress& ip, uint16_t port, uint32_t scope) {
   sockaddr_storage address;
   const socklen_t bytes = to_sockaddr(ip, port, scope, address);
-  return bind(fd, reinterpret_cast<const sockaddr*>(&address), bytes) == 0;
+  const auto* const name = reinterpret_cast<const sockaddr*>(&address);
+  if (bind(fd, name, bytes) == 0) return true;
+  if (errno != EADDRNOTAVAIL || ip.is_v4()) return false;
+  const bool may_come = is_of_machine(ip);
+  if (may_come) set(fd, IPPROTO_IPV6, IPV6_FREEBIND, 1);
+  errno = EADDRNOTAVAIL;
+  return may_come && bind(fd, name, bytes) == 0;
 }
 
 /// What the kernel would tell of headers, and what of them it is to fill in.

@@ -43,7 +43,8 @@ class Sockets {
   uint32_t scope() const { return scope_; }
 
   /// Takes the address's port. Returns false, with one line in `error` and errno, when that fails: EADDRINUSE when
-  /// somebody else on the machine has it, EADDRNOTAVAIL when the address is not the machine's.
+  /// somebody else on the machine has it, EADDRNOTAVAIL when the address is not the machine's. One that the kernel
+  /// still looks for on the network (a tentative one) is the machine's: its packets come as soon as the kernel is sure.
   bool open(const IpAddress& ip, std::string& error);
   /// The one that was opened last.
   void close_last() { all_.pop_back(); }

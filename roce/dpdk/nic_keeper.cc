@@ -27,6 +27,7 @@
 #include "host/descriptors.h"
 #include "host/endpoint_options.h"
 #include "host/port_driver.h"
+#include "host/segment_plan.h"
 #include "host/wire_end.h"
 
 namespace uroce {
@@ -58,6 +59,18 @@ std::string pci_advice(const std::string& device) {
 /// Beside the kernel, which otherwise would answer for the port's addresses. Sockets are the kernel's.
 bool needs_hold(const PortPlan& plan) {
   return plan.netdev && port_driver(plan.spec.driver).netdev != NetdevUse::kSockets;
+}
+
+/// The interface below the port, with the addresses that the port follows. Nothing, when errno says why they are not
+/// known.
+std::optional<Netdev> netdev_now(const PortPlan& plan) {
+  auto netdev = read_netdev(plan.netdev->name);
+  if (!netdev || !plan.of_machine) return netdev;
+  std::string first;
+  auto all = addresses_of_machine(first);
+  if (!all) return std::nullopt;
+  netdev->addresses = std::move(*all);
+  return netdev;
 }
 
 }  // namespace
@@ -238,7 +251,7 @@ void NicKeeper::look_at_mtu(Engine& engine) {
 std::optional<std::vector<LocalAddress>> NicKeeper::changed_addresses(bool& again) {
   // Addresses that were configured for the program do not follow those of the interface.
   if (!plan_.netdev || !config_.addresses.empty() || plan_.spec.arg("addr")) return std::nullopt;
-  const auto netdev = read_netdev(plan_.netdev->name);
+  const auto netdev = netdev_now(plan_);
   const bool once_more = std::exchange(again, !netdev && could_not_ask(errno));
   if (!netdev || netdev->addresses == plan_.netdev->addresses) return std::nullopt;
   std::vector<LocalAddress> usable;

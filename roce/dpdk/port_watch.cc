@@ -59,7 +59,7 @@ void PortWatch::look(Instant now) {
   if (const auto addresses = keeper_.changed_addresses(ask_again_)) {
     EngineLock engine(endpoint_);
     keeper_.nic().tell_addresses(*addresses);
-    if (engine->set_addresses(*addresses)) observer_.on_port_event(AsyncEvent::kGidChange);
+    if (engine->set_addresses(*addresses, Announce::kYes)) observer_.on_port_event(AsyncEvent::kGidChange);
   }
 }
 

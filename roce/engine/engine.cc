@@ -72,10 +72,11 @@ void Engine::set_capture(Capture* capture) {
 }
 void Engine::set_management(ManagementSink* sink) { parts_->management.attach(sink); }
 
-bool Engine::set_addresses(std::span<const LocalAddress> addresses) {
+bool Engine::set_addresses(std::span<const LocalAddress> addresses, Announce announce) {
   owner_.check();
   if (!parts_->addresses.set(addresses)) return false;
   parts_->neighbours.set_addresses(parts_->addresses.present());
+  if (announce == Announce::kYes) parts_->neighbours.announce();
   return true;
 }
 

@@ -45,6 +45,8 @@ class RandomSource;
 class Steering;
 struct EngineParts;
 
+enum class Announce : uint8_t { kNo, kYes };
+
 class Engine {
  public:
   Engine(const EngineConfig& config, Port& port, RandomSource& random, Observer& observer);
@@ -71,8 +73,9 @@ class Engine {
 
   // Parts. Each has its header.
   const AddressTable& addresses() const;
-  /// The port's addresses have changed. False: nothing new, or nothing that fits.
-  bool set_addresses(std::span<const LocalAddress> addresses);
+  /// The port's addresses have changed. False: nothing new, or nothing that fits. `announce`: whether the network is to
+  /// hear whose they are (gratuitous ARP, unsolicited neighbour advertisements), with the next turns.
+  bool set_addresses(std::span<const LocalAddress> addresses, Announce announce = Announce::kNo);
   /// PDs, completion queues, shared receive queues.
   ObjectTables& objects();
   MemoryTable& memory();

@@ -164,7 +164,7 @@ void Neighbours::queue_reply(uint32_t bytes) {
   replies_.push();
 }
 
-void Neighbours::announce(Instant) { announce_next_ = 0; }
+void Neighbours::announce() { announce_next_ = 0; }
 
 bool Neighbours::poll_transmit(TxFrame& frame, Instant now) {
   const std::span<uint8_t> out{frame.data, frame.capacity};

@@ -47,8 +47,8 @@ class Neighbours {
   /// `ip` has this MAC for good: it is never asked for and no frame changes it. False when the table is full.
   bool set_static(const IpAddress& ip, uint16_t vlan_id, const MacAddress& mac);
 
-  /// Announces our addresses (gratuitous ARP, unsolicited NA), once, at start.
-  void announce(Instant now);
+  /// Announces our addresses (gratuitous ARP, unsolicited NA), once.
+  void announce();
 
   /// A frame that is not RoCE. True when it was ARP, ND or ping for us, and was handled.
   bool on_frame(std::span<const uint8_t> frame, Instant now);

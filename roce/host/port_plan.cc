@@ -136,12 +136,27 @@ bool plan_shared_netdev(const EndpointConfig& config, PortPlan& plan, std::strin
   return driver.buffers != DriverBuffers::kFrames || fit_af_packet(plan, error);
 }
 
+bool take_addresses_of_machine(PortPlan& plan, std::string& error) {
+  std::string first;
+  auto all = addresses_of_machine(first);
+  if (!all) {
+    error = std::string("the addresses of this machine cannot be read: ") + std::strerror(errno);
+    return false;
+  }
+  plan.netdev->addresses = *all;
+  if (all->size() > segment::kAddressesMax) all->resize(segment::kAddressesMax);
+  plan.identity.addresses = std::move(*all);
+  return true;
+}
+
 bool plan_sockets(const EndpointConfig& config, PortPlan& plan, std::string& error) {
   EndpointConfig on_interface = config;
   on_interface.addresses.clear();
   if (!choose_socket_interface(config, plan, on_interface.addresses, error)) return false;
   plan.identity.netdev = plan.spec.netdev;
   if (!plan_shared_netdev(on_interface, plan, error)) return false;
+  if (plan.of_machine && !take_addresses_of_machine(plan, error)) return false;
+  if (const auto mac = plan.spec.arg("mac")) plan.identity.mac = parse_mac(*mac).value_or(plan.identity.mac);
   if (plan.identity.addresses.empty()) {
     error = "port " + plan.spec.device + ": interface " + plan.spec.netdev + " has no address";
     return false;

@@ -21,6 +21,7 @@ struct PortPlan {
   std::string devargs;         // for rte_dev_probe
   std::optional<WireEnd> end;  // of the card model's cable, or a port of a switch
   std::optional<Netdev> netdev;
+  bool of_machine = false;       // the port has the addresses of all the machine's interfaces, not those of `netdev`
   std::string segment_dir;       // of a segment: where its members meet,
   std::string host;              // and which of its hosts this program belongs to
   bool has_uplink = false;       // that host has a way out of the machine, or had one a moment ago

@@ -71,7 +71,7 @@ bool choose_socket_interface(const EndpointConfig& config, PortPlan& plan, std::
   }
   if (!plan.spec.netdev.empty()) return true;
   const auto own = addresses_of_machine(plan.spec.netdev);
-  if (own && !own->empty()) return true;
+  if (own && !own->empty()) return plan.of_machine = true;
   error = own ? "port " + plan.spec.device + ": no interface of this machine has an address: `ip address` lists them"
               : std::string("the addresses of this machine cannot be read: ") + std::strerror(errno);
   return false;

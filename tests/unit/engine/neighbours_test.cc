@@ -168,7 +168,7 @@ TEST_F(NeighboursTest, AskersFromElsewhereAreAnsweredButNotKept) {
 }
 
 TEST_F(NeighboursTest, AnnouncesEveryAddressOnce) {
-  neighbours_->announce(kStart);
+  neighbours_->announce();
   EXPECT_LE(neighbours_->next_timeout(), kStart);
   const auto arp = sent_arp(poll(kStart), 0, kBroadcastMac);
   ASSERT_TRUE(arp);

@@ -7,7 +7,9 @@
 #include <system_error>
 
 #include "host/endpoint_options.h"
+#include "host/segment_plan.h"
 #include "segment/host_identity.h"
+#include "segment/member_record.h"
 #include "segment/registration.h"
 #include "temporary_directory.h"
 
@@ -333,6 +335,22 @@ TEST_F(PlanTest, SocketsNeedNoRightsAndGetTheInterfacesAddresses) {
   config_.mtu = 1500;
   ASSERT_TRUE(plan("net_udp0,iface=lo")) << error_;
   EXPECT_EQ(plan_.options.mtu, 1500u);
+}
+
+TEST_F(PlanTest, SocketsOnNoInterfaceHaveTheAddressesOfTheMachine) {
+  std::string first;
+  const auto own = addresses_of_machine(first);
+  if (!own || own->empty() || own->size() > segment::kAddressesMax) {
+    GTEST_SKIP() << "the machine has no addresses, or very many";
+  }
+  ASSERT_TRUE(plan("net_udp0,mac=02:00:00:00:00:77")) << error_;
+  EXPECT_EQ(plan_.identity.addresses, *own);
+  EXPECT_EQ(plan_.identity.netdev, first);
+  EXPECT_EQ(to_string(plan_.identity.mac), "02:00:00:00:00:77");
+  EXPECT_TRUE(plan_.of_machine);
+  ASSERT_TRUE(plan("net_udp0,addr=" + to_string(own->back()))) << error_;
+  EXPECT_EQ(plan_.identity.addresses, std::vector<LocalAddress>{own->back()});
+  EXPECT_FALSE(plan_.of_machine);
 }
 
 TEST_F(PlanTest, APciDeviceThatIsNotThere) {
