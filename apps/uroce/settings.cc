@@ -29,7 +29,8 @@ Settings::Settings()
           {"port",
            "UROCE_PORT",
            "shmlan (the default: shared memory, in which all programs of the machine are one host), shmlan:NAME, "
-           "switch:NAME (a free port of a running uroce-switch), "
+           "network (the machine's programs and other machines, by UDP), switch:NAME (a free port of a running "
+           "uroce-switch), "
            "net_af_packet0,iface=eth0, another DPDK virtual device with its arguments, or a PCI address",
            false,
            {}},

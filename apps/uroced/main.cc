@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <ctime>
 #include <memory>
+#include <optional>
 
 #include "common/metrics_server.h"
 #include "dpdk/eal.h"
@@ -21,8 +22,10 @@
 #include "dpdk/interrupt_guard.h"
 #include "dpdk/log.h"
 #include "host/endpoint_options.h"
+#include "host/segment_plan.h"
 #include "options.h"
 #include "uroce/program_metrics.h"
+#include "while_needed.h"
 
 namespace uroce::daemon {
 namespace {
@@ -99,10 +102,11 @@ void greet(const Endpoint& endpoint, const UplinkConfig& uplink) {
   std::fflush(stdout);
 }
 
-void serve(Endpoint& endpoint, bool busy) {
+/// `need`: nullptr: until a signal comes.
+void serve(Endpoint& endpoint, bool busy, WhileNeeded* need) {
   constexpr int kTurns = 16;
   Rest rest;
-  while (stop == 0) {
+  while (stop == 0 && (need == nullptr || !need->is_over(endpoint.now()))) {
     uint32_t work = 0;
     {
       const EngineLock owner(endpoint);
@@ -117,6 +121,7 @@ bool run(Options& options, bool& eal_started, std::string& error) {
   if (config.eal_running && !start_given_eal(options, error)) return false;
   eal_started = config.eal_running;
   Observer nobody;
+  std::optional<WhileNeeded> need;  // ends after the endpoint: whoever asks for a way out meanwhile waits
   const auto endpoint = Endpoint::open(config, nobody, error);
   if (!endpoint) return false;
   eal_started = true;
@@ -128,8 +133,15 @@ bool run(Options& options, bool& eal_started, std::string& error) {
   if (!options.metrics.empty() && !(server = serve_metrics(options.metrics, error))) return false;
   catch_signals();
   prctl(PR_SET_TIMERSLACK, 1000UL);
+  if (config.uplink->while_needed) {
+    signal(SIGPIPE, SIG_IGN);  // whoever started this may be gone
+    need.emplace(endpoint->now());
+    const std::string place = make_segment_directory(config.uplink->segment, config.uplink->group, error);
+    if (place.empty() || !need->open(place, error)) return false;
+  }
   greet(*endpoint, *config.uplink);
-  serve(*endpoint, options.busy);
+  if (need && !speak_to_file(error)) return false;
+  serve(*endpoint, options.busy, need ? &*need : nullptr);
   return true;
 }
 

@@ -81,6 +81,7 @@ bool parse_options(int argc, char** argv, Options& options, int& code) {
   app.add_option("--max-memory", texts.memory, "bytes of shared memory that a program may set aside, such as 10M");
   app.add_option("--rate", texts.rate, "bits per second that a program may send to the wire, such as 10G");
   app.add_option("--metrics", options.metrics, "ADDRESS:PORT on which to serve counters to Prometheus");
+  app.add_flag("--while-needed", uplink.while_needed, "end when no program has needed it for 5 seconds");
   app.add_flag("--busy", options.busy, "never sleep, also when nothing happens");
   char** const separator =
       std::find_if(argv, argv + argc, [](const char* word) { return std::strcmp(word, "--") == 0; });

@@ -19,6 +19,7 @@
 #include "engine/queue_pairs.h"
 #include "host/descriptors.h"
 #include "host/port_spec.h"
+#include "host/way_out.h"
 
 namespace uroce {
 namespace {
@@ -104,6 +105,14 @@ void log_counters(Endpoint& endpoint) {
   log_message(LogLevel::kInfo, "counted: %s", text.empty() ? "nothing" : text.c_str());
 }
 
+/// Programs of the machine are reached without one.
+void see_to_way_out(const EndpointConfig& config) {
+  const NoWayOut none = seek_way_out(config);
+  if (none.why.empty()) return;
+  log_message(none.is_news ? LogLevel::kWarning : LogLevel::kInfo,
+              "port network: only programs of this machine are reached: %s", none.why.c_str());
+}
+
 /// EAL's threads do not exist in the child of a fork, and its memory is the parent's.
 bool fork_allows(const EndpointConfig& config, std::string& error) {
   if (!EndpointRegistry::get().is_child()) return true;
@@ -132,6 +141,7 @@ std::unique_ptr<Endpoint> Endpoint::open(const EndpointConfig& config, Observer&
 
 bool Endpoint::identify(const EndpointConfig& config, EndpointIdentity& identity, std::string& error) try {
   hook_forks_once();
+  see_to_way_out(config);
   PortPlan plan;
   if (!plan_port(config, WireEndUse::kLook, plan, error)) return false;
   identity = plan.identity;
@@ -150,7 +160,9 @@ void Endpoint::for_each_counter(const Counter& f) {
 
 bool EndpointImpl::start(std::string& error) {
   begun_ = true;
-  if (!enough_descriptors(error) || !keeper_.plan(error)) return false;
+  if (!enough_descriptors(error)) return false;
+  see_to_way_out(config_);
+  if (!keeper_.plan(error)) return false;
   const bool own_thread = !config_.eal_running || config_.progress != Progress::kInline;
   if (own_thread) {
     if (!driver_.start(error)) return false;

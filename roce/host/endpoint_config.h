@@ -26,12 +26,13 @@ enum class DirectCopying : uint8_t { kOff, kAuto };
 
 /// Makes an endpoint the uplink of a segment: the programs of this machine share its port, with its MAC and addresses.
 struct UplinkConfig {
-  std::string segment;     // its name; "": the default one
-  std::string host;        // what the host of these programs is called; "": a name that its MAC gives
-  std::string group;       // users of this group may share it; "": programs of this user only
-  uint32_t qps_max = 0;    // queue pairs that a program may have; 0: as many as there is room for
-  uint32_t lanes_max = 0;  // other programs that a program may meet, for which it sets memory aside; 0: any number
-  uint64_t rate = 0;       // bits per second that a program may send to the wire; 0: no limit
+  std::string segment;        // its name; "": the default one
+  std::string host;           // what the host of these programs is called; "": a name that its MAC gives
+  std::string group;          // users of this group may share it; "": programs of this user only
+  uint32_t qps_max = 0;       // queue pairs that a program may have; 0: as many as there is room for
+  uint32_t lanes_max = 0;     // other programs that a program may meet, for which it sets memory aside; 0: any number
+  uint64_t rate = 0;          // bits per second that a program may send to the wire; 0: no limit
+  bool while_needed = false;  // programs started it, and do without it: its link is not theirs (host/way_out.h)
 };
 
 /// What a user can set. Empty fields mean: the default of the port.

@@ -45,7 +45,8 @@ std::optional<PortSpec> parse_segment(const std::string& text, std::string& erro
   PortSpec spec;
   spec.kind = PortKind::kSegment;
   spec.driver = "net_shmlan";
-  const bool named = !text.empty() && text != "shmlan";
+  spec.leads_out = text == kNetworkPort;
+  const bool named = !text.empty() && text != "shmlan" && !spec.leads_out;
   if (named) spec.wire = text.substr(std::string_view("shmlan:").size());
   if (!named || (!spec.wire.empty() && valid_wire_name(spec.wire))) return spec;
   error = "port '" + text + "': the name of a segment is 1 to 32 letters, digits, '-', '_' or '.'";
@@ -68,7 +69,8 @@ std::optional<std::string> PortSpec::arg(std::string_view key) const {
 }
 
 std::optional<PortSpec> parse_port_spec(const std::string& text, std::string& error) {
-  if (text.empty() || text == "shmlan" || text.rfind("shmlan:", 0) == 0) return parse_segment(text, error);
+  if (text.empty() || text == "shmlan" || text == kNetworkPort || text.rfind("shmlan:", 0) == 0)
+    return parse_segment(text, error);
   if (text == "switch" || text.rfind("switch:", 0) == 0) return parse_switch(text, error);
   PortSpec spec;
   const size_t comma = text.find(',');
@@ -87,7 +89,7 @@ std::optional<PortSpec> parse_port_spec(const std::string& text, std::string& er
   }
   if (driver == nullptr) {
     error = "port '" + text +
-            "': no such driver; a port is shmlan, shmlan:NAME, switch:NAME, a PCI address such as "
+            "': no such driver; a port is shmlan, shmlan:NAME, network, switch:NAME, a PCI address such as "
             "0000:03:00.0, or one of " +
             port_driver_names() + " with its arguments, for example " + port_driver("net_af_packet").example;
     return std::nullopt;

@@ -46,20 +46,6 @@ std::optional<std::set<std::string>> other_addresses(const EndpointConfig& confi
   return others ? names : std::set<std::string>{};
 }
 
-/// A short name for this user's programs in this network namespace. Programs that were given addresses of their own are
-/// named after them: another address is another host. "", when errno says why these are not known.
-std::string default_host(const EndpointConfig& config) {
-  std::string text = place_on_the_machine();
-  const auto addresses = other_addresses(config);
-  const auto uid = machine_uid();
-  if (text.empty() || !addresses || !uid) return "";
-  for (const std::string& address : *addresses) text += " " + address;
-  const MacAddress hash = segment::mac_of_host(text);
-  char name[32];
-  snprintf(name, sizeof name, "u%u-%02x%02x%02x%02x", *uid, hash.bytes[2], hash.bytes[3], hash.bytes[4], hash.bytes[5]);
-  return name;
-}
-
 bool refuse(const char* port, const char* what, std::string& error) {
   error = std::string("port ") + port + " " + what +
           ": leave that out, or name another port, such as net_af_packet0,iface=eth0";
@@ -103,10 +89,16 @@ bool has_all(const segment::MemberRecord& record, const std::vector<LocalAddress
 
 /// The uplink whose host a program belongs to; for a program that asks for addresses, the one that has them. An uplink
 /// that left a moment ago is as good as one whose link is down, so that a program that starts while its uplink restarts
-/// does not become another host.
-const segment::MemberRecord* find_uplink(const segment::Directory& directory, const EndpointConfig& config) {
+/// does not become another host. One that has the identity of the program's host makes no difference to that, and
+/// nobody waits for it when it is gone. `plan`: the program without an uplink.
+const segment::MemberRecord* find_uplink(const segment::Directory& directory, const EndpointConfig& config,
+                                         const PortPlan& plan) {
   const segment::MemberRecord* found = nullptr;
+  size_t alive = directory.members().size();
   directory.for_each_record([&](const segment::MemberRecord& record) {
+    const bool is_gone = alive == 0;
+    if (!is_gone) alive--;
+    if (is_gone && record.host == plan.host && record.mac == plan.identity.mac) return;
     const bool named = config.host.empty() || record.host == config.host;
     const bool fits = record.role == segment::Role::kUplink && named && has_all(record, config.addresses);
     if (fits && found == nullptr) found = &record;  // live ones come first
@@ -125,6 +117,18 @@ void follow_uplink(const segment::MemberRecord& uplink, const EndpointConfig& co
 }
 
 }  // namespace
+
+std::string host_of_machine(const EndpointConfig& config) {
+  std::string text = place_on_the_machine();
+  const auto addresses = other_addresses(config);
+  const auto uid = machine_uid();
+  if (text.empty() || !addresses || !uid) return "";
+  for (const std::string& address : *addresses) text += " " + address;  // another address is another host
+  const MacAddress hash = segment::mac_of_host(text);
+  char name[32];
+  snprintf(name, sizeof name, "u%u-%02x%02x%02x%02x", *uid, hash.bytes[2], hash.bytes[3], hash.bytes[4], hash.bytes[5]);
+  return name;
+}
 
 std::optional<std::vector<LocalAddress>> addresses_of_machine(std::string& netdev_name) {
   std::vector<LocalAddress> addresses;
@@ -168,7 +172,7 @@ bool plan_segment(const EndpointConfig& config, PortPlan& plan, std::string& err
   plan.segment_dir = find_segment_directory(plan.spec.wire, "", error);
   if (plan.segment_dir.empty()) return false;
   plan.name = "shmlan" + (plan.spec.wire.empty() ? "" : ":" + plan.spec.wire);
-  plan.host = config.host.empty() ? default_host(config) : config.host;
+  plan.host = config.host.empty() ? host_of_machine(config) : config.host;
   if (plan.host.empty()) return is_unknown("the name of this host", error);
   plan.identity.mac = segment::mac_of_host(plan.host);
   plan.identity.addresses = config.addresses;
@@ -178,7 +182,7 @@ bool plan_segment(const EndpointConfig& config, PortPlan& plan, std::string& err
   segment::Directory directory;
   if (!directory.open(plan.segment_dir, error)) return false;
   if (!directory.scan()) return is_unknown("who is in " + plan.segment_dir, error);
-  if (const auto* uplink = find_uplink(directory, config)) {
+  if (const auto* uplink = find_uplink(directory, config, plan)) {
     follow_uplink(*uplink, config, plan);
     return true;
   }

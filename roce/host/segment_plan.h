@@ -21,6 +21,11 @@ inline constexpr const char* kSharedSegments = "/run/uroced";
 /// none. Nothing, when errno says why the kernel could not be asked.
 std::optional<std::vector<LocalAddress>> addresses_of_machine(std::string& netdev_name);
 
+/// What the host of the machine's programs is called: short, and the same for all of this user in this network
+/// namespace, but those that were given addresses (`config`) which the machine does not have. "", when errno says why
+/// it is not known.
+std::string host_of_machine(const EndpointConfig& config);
+
 /// Members of a segment do without DPDK's EAL, so settings for it would change nothing. Returns false, with one line in
 /// `error`, when there are any. `port`: as the user knows it.
 bool does_without_eal(const EndpointConfig& config, const char* port, std::string& error);

@@ -29,6 +29,7 @@ import faults
 import hardships
 import measures
 import message_stacks
+import network
 import places
 import raw_programs
 import segments
@@ -114,7 +115,7 @@ def run_case(case, uroce):
 def all_tests():
     """name -> (suite, timeout in seconds, "beside" others or "alone", function of the launcher's path)."""
     tests = {}
-    for case in (*all_cases(), *uplinks.cases(), *sockets.cases(), *xrc_programs.cases()):
+    for case in (*all_cases(), *uplinks.cases(), *sockets.cases(), *network.cases(), *xrc_programs.cases()):
         # Two short pairs at a time wait for different things; but a test that reserves hugepages takes them from
         # others.
         suite = everyday.suite_of(case.name, case.suite, case.wire)
@@ -124,7 +125,7 @@ def all_tests():
                      *bad_cables.SCENARIOS, *client_programs.SCENARIOS, *cm_programs.SCENARIOS, *hardships.SCENARIOS,
                      *uplinks.SCENARIOS, *xrc_programs.SCENARIOS, *message_stacks.SCENARIOS, *storage.SCENARIOS,
                      *checkouts.SCENARIOS, *device_suite.SCENARIOS, *verbs_suite.SCENARIOS, *raw_programs.SCENARIOS,
-                     *places.SCENARIOS, *sockets.SCENARIOS, *demo.SCENARIOS, *direct_copies.SCENARIOS):
+                     *places.SCENARIOS, *sockets.SCENARIOS, *network.SCENARIOS, *demo.SCENARIOS, *direct_copies.SCENARIOS):
         suite = everyday.suite_of(scenario.name, scenario.suite, scenario.wire)
         tests[scenario.name] = (suite, scenario.timeout_s, scenario.company,
                                 lambda uroce, scenario=scenario: scenario.run(uroce))

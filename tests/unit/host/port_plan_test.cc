@@ -172,6 +172,31 @@ TEST_F(PlanTest, BehindAnUplinkTheSmallerLimitsHold) {
   }
 }
 
+/// As with the one that a program with --port network started: the port is not down for the next minute.
+TEST_F(PlanTest, AnUplinkOfTheMachinesOwnHostThatIsGoneIsNotMissed) {
+  ASSERT_TRUE(plan("")) << error_;
+  const PortPlan before = plan_;
+  {
+    segment::Registration uplink;
+    segment::MemberRecord card;
+    card.role = segment::Role::kUplink;
+    card.host = before.host;
+    card.mac = before.identity.mac;
+    card.addresses = before.identity.addresses;
+    card.mtu = 1500;
+    ASSERT_TRUE(uplink.join(before.segment_dir, card, error_)) << error_;
+    ASSERT_TRUE(plan("")) << error_;
+    EXPECT_TRUE(plan_.has_uplink);
+    EXPECT_EQ(plan_.mtu_now, 1500u);
+  }
+  ASSERT_TRUE(plan("")) << error_;
+  EXPECT_FALSE(plan_.has_uplink);
+  EXPECT_EQ(plan_.mtu_now, 0u);
+  EXPECT_EQ(plan_.host, before.host);
+  EXPECT_EQ(plan_.identity.mac, before.identity.mac);
+  EXPECT_TRUE(plan_.identity.link_up);
+}
+
 /// While an uplink restarts, new programs still belong to its host; but an uplink that lives comes first.
 TEST_F(PlanTest, AnUplinkThatIsGoneIsFollowedWhenNoneLives) {
   const std::string directory = (dir_.path() / "shmlan").string();

@@ -28,6 +28,10 @@ TEST(PortSpec, NothingIsTheSegment) {
 }
 
 TEST(PortSpec, SegmentsHaveNames) {
+  EXPECT_EQ(parsed("network").kind, PortKind::kSegment);
+  EXPECT_EQ(parsed("network").wire, "") << "the same one";
+  EXPECT_TRUE(parsed("network").leads_out);
+  EXPECT_FALSE(parsed("shmlan").leads_out);
   EXPECT_EQ(parsed("shmlan:blue").kind, PortKind::kSegment);
   EXPECT_EQ(parsed("shmlan:blue").wire, "blue");
   EXPECT_NE(refused("shmlan:").find("name of a segment"), std::string::npos);

@@ -49,7 +49,7 @@ TEST(UrocedOptions, EachReachesItsPlace) {
                          "--host",         "rack-7",      "--group",
                          "wheel",          "--max-qps",   "77",
                          "--rate",         "10G",         "--metrics",
-                         "127.0.0.1:9464", "--busy"};
+                         "127.0.0.1:9464", "--busy",      "--while-needed"};
   char* argv[std::size(words)];
   for (size_t i = 0; i < std::size(words); i++) argv[i] = words[i].data();
   Options options;
@@ -66,6 +66,7 @@ TEST(UrocedOptions, EachReachesItsPlace) {
   EXPECT_EQ(options.config.uplink->lanes_max, 0u);
   EXPECT_EQ(options.metrics, "127.0.0.1:9464");
   EXPECT_TRUE(options.busy);
+  EXPECT_TRUE(options.config.uplink->while_needed);
   EXPECT_FALSE(options.config.eal_running);
   EXPECT_TRUE(options.eal_arguments.empty());
 }
