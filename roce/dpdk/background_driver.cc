@@ -27,9 +27,9 @@ constexpr uint64_t kSliceNs = 100'000;
 constexpr Duration kBusyWindow = milliseconds(10);
 
 /// Blocks the program's signals in this thread, except those that an instruction raises: memory of the program may be
-/// gone when this thread accesses it (fault_handler.h), and a fault that is blocked ends the process. net_tap uses a
-/// real-time signal for every packet, and takes it in any thread: so signals that got a handler while the port was
-/// opened are not blocked either.
+/// gone when this thread accesses it (fault_handler.h), and a blocked fault ends the process. net_tap uses a real-time
+/// signal for every packet and takes it in any thread, so signals that got a handler while the port was opened are not
+/// blocked either.
 class SignalMask {
  public:
   SignalMask() {
@@ -60,7 +60,7 @@ class SignalMask {
 /// Since Linux 6.12 a thread may ask for short time slices, and is scheduled sooner in return. Older kernels ignore
 /// this.
 void ask_for_short_slices() {
-  struct {  // the kernel's sched_attr, which libc has under that name only in later releases
+  struct {  // the kernel's sched_attr, which only later releases of libc have
     uint32_t size, policy;
     uint64_t flags;
     int32_t nice;
@@ -166,7 +166,7 @@ bool ProgramLoad::busy(Instant now) {
   return busy_;
 }
 
-/// Without a descriptor it looks now and then.
+/// Without a descriptor the thread wakes up now and then.
 void BackgroundDriver::plan_sleeps() {
   const WakeSource* const source = endpoint_.nic().wake_source();
   if (source == nullptr || !wake_up_.open()) return;
@@ -180,7 +180,7 @@ void BackgroundDriver::step() try {
   const Driving::Next next = driving_.before(now, call != Call::kNone);
   take(next.what == Driving::Do::kDrive ? drive(call) : next);
 } catch (const std::bad_alloc&) {
-  nap(Driving::kSleepMax);  // it will be tried again; of what was left out in a turn, `turn` speaks
+  nap(Driving::kSleepMax);  // tried again later; `turn` logs what a turn left out
 }
 
 void BackgroundDriver::take(const Driving::Next& next) {
@@ -229,12 +229,12 @@ Driving::Next BackgroundDriver::drive(Call call) {
   return driving_.after(burst);
 }
 
-/// The program polls. Its engine is left alone: the NIC knows already how to ring, or is told once.
+/// The program polls, so its engine is left alone: the NIC knows already when to ring, or is told once.
 void BackgroundDriver::stand_back(Duration longest) {
   if (rest_.load(std::memory_order_relaxed) != Rest::kStandsBack) {
     EngineLock engine(endpoint_);
     rest_.store(Rest::kStandsBack, std::memory_order_relaxed);
-    // Senders may sleep by now, which have seen this thread awake.
+    // Senders that have seen this thread awake may sleep by now.
     if (!endpoint_.nic().wake_source()->stand_back() && !driving_.program_drives(endpoint_.now())) {
       call_ = Call::kReady;
       return;
@@ -265,8 +265,9 @@ void BackgroundDriver::sleep(Duration longest) {
   rest_.store(Rest::kNone, std::memory_order_relaxed);
 }
 
-/// A wake-up cannot fall between the look at `wake_pending_` and the sleep: whoever wakes it first says so, and then
-/// looks whether this thread waits; this thread first says that it waits, and then looks whether it was woken.
+/// A wake-up cannot fall between the look at `wake_pending_` and the sleep: a thread that wakes it sets `wake_pending_`
+/// first and then checks whether this thread waits; this thread sets `waits_` first and then checks whether it was
+/// woken.
 void BackgroundDriver::wait(Duration longest) {
   waits_.store(true);
   if (wake_pending_.load() == 0 && wake_up_.wait(endpoint_.nic().wake_source()->fd(), longest)) call_ = Call::kRung;
@@ -282,8 +283,8 @@ void BackgroundDriver::nap(Duration duration) {
   if (wake_pending_.exchange(0) != 0) driving_.note_told(endpoint_.now());
 }
 
-/// The program may poll from now on, or may have made its only call. If it left nothing to be seen to before the thread
-/// wakes up anyway, the thread sleeps on; the next frame wakes it, and then it sees who drives.
+/// The program may poll from now on, or this may have been its only call. If nothing is due before the thread wakes up
+/// anyway, the thread sleeps on; the next frame wakes it, and then it finds out who drives.
 void BackgroundDriver::look_at_plan() {
   WakeSource& source = *endpoint_.nic().wake_source();
   source.look();

@@ -17,8 +17,8 @@ namespace uroce {
 
 class EndpointImpl;
 
-/// Tells whether the program uses the CPU, for whatever purpose. The background thread asks, and does not count its own
-/// time. Measured over windows that are long enough for the kernel's accounting.
+/// Whether the program uses the CPU, for whatever purpose, asked by the background thread, whose own time does not
+/// count. Measured over windows that are long enough for the kernel's accounting.
 class ProgramLoad {
  public:
   bool busy(Instant now);
@@ -29,7 +29,7 @@ class ProgramLoad {
   bool busy_ = false;
 };
 
-/// What ends a sleep in which the NIC is waited for, too.
+/// Ends a sleep that also waits for the NIC.
 class WakeUp {
  public:
   WakeUp() = default;
@@ -37,12 +37,12 @@ class WakeUp {
   WakeUp(const WakeUp&) = delete;
   WakeUp& operator=(const WakeUp&) = delete;
 
-  /// False when there is no descriptor for it.
+  /// False when no descriptor can be had.
   bool open();
   bool is_open() const { return fd_ >= 0; }
-  /// Any thread.
+  /// May be called by any thread.
   void wake() const;
-  /// Sleeps until `nic_fd` is readable, `wake` is called, or the time is over. Whether the NIC's is readable.
+  /// Sleeps until `nic_fd` is readable, `wake` is called, or the time is over. Returns whether `nic_fd` is readable.
   bool wait(int nic_fd, Duration longest) const;
 
  private:
@@ -61,10 +61,10 @@ class BackgroundDriver {
   void leave();
   void abandon();
 
-  /// To be told of the program's calls.
+  /// Is told of the program's calls.
   Driving& driving() { return driving_; }
-  /// The program is about to give the engine back. What it did there may have to be looked after before a thread that
-  /// sleeps until a frame comes would wake up.
+  /// The program is about to release the engine. What it did may be due before a thread that sleeps until a frame comes
+  /// would wake up.
   void note_given_back() {
     if (rest_.load(std::memory_order_relaxed) == Rest::kAsleep) [[unlikely]]
       look_at_plan();
@@ -74,7 +74,7 @@ class BackgroundDriver {
   uint64_t turns() const { return turns_; }
 
  private:
-  /// What `start` waits for.
+  /// `start` waits for this.
   struct Opening {
     std::mutex mutex;
     std::condition_variable condition;
@@ -91,8 +91,8 @@ class BackgroundDriver {
   /// Why it must not rest.
   enum class Call : uint8_t {
     kNone,
-    kRung,   // by the NIC, and nothing was done about it yet
-    kReady,  // frames were there when it wanted to rest
+    kRung,   // by the NIC, and not handled yet
+    kReady,  // frames were there when it was about to rest
   };
 
   void thread_main();

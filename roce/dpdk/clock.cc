@@ -12,7 +12,7 @@ struct Reading {
   int64_t ns;
 };
 
-/// The counter and the clock at the same moment: of several tries the one in which least time passed in between.
+/// The counter and the clock at the same moment: of several tries, the one that took the least time.
 Reading read_both() {
   constexpr int kTriesToRead = 8;
   Reading best{};

@@ -35,8 +35,8 @@ constexpr unsigned kStuckChecks = 100;
 // The longest ring that net_af_packet has unless the user asks for a longer one.
 constexpr uint32_t kPacketSocketRingMax = 4096;
 
-/// net_af_packet opens its socket before it binds it to the interface. In between its ring receives frames of all
-/// interfaces of the machine, from which a switch would learn that everybody is behind this port.
+/// net_af_packet opens its socket before it binds it to the interface. In between, its ring receives frames of all
+/// interfaces of the machine, from which a switch would learn that all their senders are behind this port.
 void discard_frames_of_other_interfaces(uint16_t port_id) {
   rte_eth_dev_info info{};
   if (rte_eth_dev_info_get(port_id, &info) != 0 || !port_driver(info.driver_name).hears_others) return;
@@ -49,8 +49,8 @@ void discard_frames_of_other_interfaces(uint16_t port_id) {
   }
 }
 
-/// DPDK's ports receive every VLAN unless a filter is asked for. virtio cards are different: once their driver has the
-/// means to name VLANs, which DPDK's takes whenever it can, they drop those that were not named.
+/// DPDK's ports receive every VLAN unless a filter is asked for. virtio cards differ: when their driver can name VLANs,
+/// and DPDK's does so whenever possible, they drop all others.
 bool must_name_vlans(const rte_eth_dev_info& info) {
   return port_driver(info.driver_name).names_vlans && (info.rx_offload_capa & RTE_ETH_RX_OFFLOAD_VLAN_FILTER) != 0;
 }
@@ -79,7 +79,7 @@ void await_link(DpdkPort& port, Duration patience, const DpdkPort::Rest& rest) {
     log_message(LogLevel::kWarning, "port: no link yet: is the cable in, and the other end up?");
 }
 
-/// What the reason that a driver gives does not say.
+/// A hint that the driver's own error lacks.
 std::string remedy(uint16_t port_id) {
   rte_eth_dev_info info{};
   if (rte_eth_dev_info_get(port_id, &info) != 0) return "";
@@ -87,11 +87,11 @@ std::string remedy(uint16_t port_id) {
   return needs.empty() ? "" : "; " + needs;
 }
 
-/// So many checks without a link are made in a hurry, kCheckDown apart.
+/// The first checks without a link follow each other quickly, kCheckDown apart.
 constexpr unsigned kHurriedChecks = 1000;
 
-/// At which checks without a link a connection under way is given up: at 80 ms and at twice the time each, up to 1.3 s;
-/// then every 1.3 s, later every 1.6 s.
+/// At which checks without a link an attempt to connect is given up: after 80 ms, then after twice the time each, up to
+/// 1.3 s; then every 1.3 s, later every 1.6 s.
 bool gives_up_connecting(unsigned checks) {
   constexpr unsigned kFirst = 8, kMost = 128, kMostSlow = 16;
   if (checks >= kHurriedChecks) return checks % kMostSlow == 0;
@@ -320,7 +320,7 @@ void DpdkPort::send_pending() {
     accepted_since_check_ = true;
     stuck_ = false;
   }
-  // When nobody is at the other end the frames are lost, as with an unplugged cable, and the transport's timers run.
+  // When nothing is at the other end the frames are lost, as with an unplugged cable, and the transport's timers run.
   if (pending_count_ != 0 && options_.wire) read_link();
   if (pending_count_ != 0 && !link_up()) drop_pending(counters_.tx_dropped_no_link);
   if (pending_count_ != 0 && stuck_) drop_pending(counters_.tx_dropped_stuck);
@@ -340,7 +340,7 @@ void DpdkPort::check(Instant now) {
   stuck_checks_ = pending_count_ != 0 && !accepted_since_check_ ? stuck_checks_ + 1 : 0;
   accepted_since_check_ = false;
   if (stuck_checks_ >= kStuckChecks) {
-    // That the peer on a wire is stopped may be intended; that a device sends nothing any more is a fault.
+    // The peer on a wire may be stopped on purpose; a device that stops sending is a fault.
     const LogLevel level = options_.wire ? LogLevel::kInfo : LogLevel::kWarning;
     if (!stuck_) log_message(level, "port: has taken no frame for a second; what it does not take at once is lost");
     stuck_ = true;
@@ -363,9 +363,9 @@ void DpdkPort::read_link() {
 }
 
 void DpdkPort::reconnect() {
-  // net_memif's client connects when the port is started, and only then. A connection under way shows as started but
-  // down for a moment, or for longer: on a busy machine each of its messages waits for a CPU, at either end. Who begins
-  // anew too early never comes to the end, so each time it is given longer.
+  // net_memif's client connects only when the port is started. While it connects, the port is started but down, for a
+  // moment or for longer: on a busy machine each of its messages waits for a CPU, at either end. A client that starts
+  // again too early never gets there, so each attempt is given more time.
   connect_attempts_++;
   if (started_ && !gives_up_connecting(connect_attempts_)) return;
   if (started_) rte_eth_dev_stop(options_.port_id);

@@ -22,7 +22,7 @@ struct DpdkPortOptions : PortOptions {
   rte_mempool* pool = nullptr;  // the caller's, shared by several ports; nullptr: the port makes its own
 };
 
-/// What happened at the port, beyond the engine's counters.
+/// Events at the port beyond the engine's counters.
 struct DpdkPortCounters {
   uint64_t tx_dropped_no_link = 0;  // sent while the peer or the carrier was away
   uint64_t tx_dropped_stuck = 0;    // the peer has taken nothing for a long time
@@ -41,7 +41,7 @@ void for_each_counter(const DpdkPortCounters& counters, F&& f) {
 
 class DpdkPort final : public Port {
  public:
-  /// How to wait for a card, which may need the thread of its interrupts meanwhile; none: asleep.
+  /// How to wait for a card, which may need its interrupt thread meanwhile; without it the caller sleeps.
   using Rest = std::function<void(Duration)>;
   /// Configures and starts the port. Returns nullptr, with one line in `error`, when that fails.
   static std::unique_ptr<DpdkPort> start(const DpdkPortOptions& options, std::string& error, const Rest& rest = {});
@@ -63,15 +63,15 @@ class DpdkPort final : public Port {
   /// Receives up to `max` (<= kMaxBurst) mbufs, which then belong to the caller. A VLAN tag is in the frame; a frame
   /// may be in several segments.
   uint32_t receive_mbufs(rte_mbuf** mbufs, uint32_t max);
-  /// Sends what waits. False when the driver takes no more at the moment.
+  /// Sends waiting frames. False when the driver takes no more at the moment.
   bool ready_to_send();
   /// Sends up to kMaxBurst mbufs in order; to be called after ready_to_send. Those that the driver does not take wait
   /// in the port.
   void send_mbufs(rte_mbuf* const* mbufs, uint32_t count);
 
-  /// To be called once per turn. Sends what a full port did not take before (the engine may have nothing to add),
-  /// checks the link ten times a second, and drops frames that nobody takes for a long time. True when it checked the
-  /// link.
+  /// To be called once per turn. Sends frames that a full port did not take before (the engine may have nothing to
+  /// add), checks the link ten times a second, and drops frames that the driver has not taken for a long time. True
+  /// when it checked the link.
   bool on_turn(Instant now) {
     if (pending_count_ != 0) send_pending();
     if (now < next_check_) return false;

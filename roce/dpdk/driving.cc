@@ -6,14 +6,14 @@ namespace uroce {
 
 Driving::Next Driving::before(Instant now, bool called) const {
   if (progress_ == Progress::kInline) return {Do::kNap, kLongest};
-  // Who was rung has a look, whoever drives: only then is it known what the ring was for, and the device clear of it.
+  // A thread that was rung always makes a turn: only that tells what the ring was for, and clears the device.
   if (progress_ == Progress::kThread || called || !program_drives(now)) return {Do::kDrive, {}};
   if (wakes_ != Wakes::kLeftLying) return {Do::kNap, polls_memory(now) ? kCatnap : kLookUnwoken};
   if (polls_memory(now)) return {Do::kNap, kCatnap};
   return {Do::kStandBack, std::clamp(nanoseconds((now - polls_since()).ns / 2), kLookFirst, kLookLast)};
 }
 
-/// It may just have lost its CPU: the longer it has polled, the longer that is believed.
+/// The program may just have lost its CPU: the longer it has polled, the longer that is assumed.
 Instant Driving::expected_until() const {
   const Instant last = last_driven();
   return last + std::clamp(nanoseconds((last - polls_since()).ns / 4), kDrivenRecently, kPreempted);
@@ -21,7 +21,7 @@ Instant Driving::expected_until() const {
 
 void Driving::note_turns(Instant now, bool rung, bool found) {
   if (rung && !found) lay_ = 0;
-  // Found by a thread that does not leave the program the time to find it, that proves nothing.
+  // Frames found by a thread that does not leave the program time to find them prove nothing.
   if (!found || polls_memory(now) || now - last_driven() > kPreempted || last_driven() == lay_after_) return;
   lay_after_ = last_driven();
   lay_ = now - lay_since_ < kLeftLyingWithin ? lay_ + 1 : 1;
@@ -62,7 +62,7 @@ Driving::Next Driving::nap_after(const Burst& burst) {
   return next;
 }
 
-/// Each yield that is long again says that it is worth while to expect that for longer.
+/// Each further long yield makes the assumption hold for longer.
 void Driving::note_yielded(Instant before, Instant after) {
   if (after - before <= kYieldWasLong) return;
   const bool again = before - crowded_until_ < crowded_for_;

@@ -1,8 +1,8 @@
-// Who drives an engine, the program or the thread of its endpoint, and how that thread waits. Time and events come in,
-// decisions come out: no clock, no thread, no call.
+// Whether the program or the thread of its endpoint drives an engine, and how that thread waits. Time and events come
+// in, decisions come out: no clock, no thread, no call.
 //
-// The program's own calls drive while it makes any; the thread sleeps then, and costs nothing. Who waits, wakes: it is
-// the sender of frames that sees that they are not read, and rings (segment/bells.h). What a program does shows only in
+// The program's own calls drive while it makes any; the thread sleeps then, and costs nothing. Waking is up to the
+// sender of frames, which sees that they are not read, and rings (segment/bells.h). What a program does shows only in
 // its calls, so the thread goes by these:
 //
 //   the program            the thread                          what ends its sleep, and when
@@ -21,9 +21,9 @@
 //   is stopped (SIGSTOP)   is stopped                          its peers ring once, and wait no more
 //   has several threads    sleeps while any of them polls      as with one
 //
-// Where a device does not see that frames are left lying, the thread looks every kLookUnwoken while the program polls.
-// Where it wakes nobody at all, the thread sleeps for short times instead, up to kSleepMax when nothing has come for a
-// while.
+// When a device does not notice frames that are left lying, the thread looks every kLookUnwoken while the program
+// polls. When it cannot wake a thread at all, the thread sleeps for short times instead, up to kSleepMax when nothing
+// has come for a while.
 #pragma once
 
 #include <algorithm>
@@ -41,22 +41,22 @@ class Driving {
   // else.
   static constexpr Duration kDrivenRecently = microseconds(100);
   static constexpr Duration kDrivenJustNow = microseconds(5);
-  /// A pause takes several times its length off the time for which the program counts as polling: who has lost its CPU
-  /// once polls on, and who looks in now and then does not.
+  /// A pause takes several times its length off the time for which the program counts as polling: a program that lost
+  /// its CPU once still polls, one that looks in now and then does not.
   static constexpr int64_t kPauseCosts = 5;
-  /// A program that was running may be away for so long because others have its CPU.
+  /// A running program may be away for this long because others have its CPU.
   static constexpr Duration kPreempted = milliseconds(4);
   static constexpr Duration kLookFirst = microseconds(300);
   static constexpr Duration kLookLast = milliseconds(10);
-  /// While something that was sent lies unread, the sender looks so often: a little more than Bells::kLook.
+  /// While sent frames lie unread, their sender looks this often: a little less often than Bells::kLook.
   static constexpr Duration kWatch = microseconds(60);
-  /// After the last frame the thread polls for this long. Waking it up costs more than that on either side.
+  /// The thread polls for this long after the last frame. Waking it up costs both sides more than that.
   static constexpr Duration kAwake = microseconds(150);
   static constexpr Duration kShortest = microseconds(10);  // of a sleep
-  /// Capture and port are looked after so often.
+  /// How often capture and port are looked after.
   static constexpr Duration kLongest = milliseconds(100);
 
-  // Where nothing wakes: short sleeps, longer each time.
+  // When nothing wakes the thread: short sleeps, longer each time.
   static constexpr Duration kLookUnwoken = microseconds(300);
   static constexpr Duration kSleepMin = microseconds(50);
   static constexpr Duration kSleepMax = milliseconds(1);
@@ -67,25 +67,25 @@ class Driving {
   explicit Driving(Progress progress) : progress_(progress) {}
   /// When the device wakes the thread: never; by each frame, if asked to; or also only by frames that are left lying.
   enum class Wakes : uint8_t { kNever, kAtOnce, kLeftLying };
-  /// Before the thread asks anything.
+  /// To be called before the thread's first question.
   void set_wakes(Wakes wakes) { wakes_ = wakes; }
 
-  // The program, under the engine's lock.
+  // For the program, under the engine's lock.
   /// It makes a turn.
   void note_driven(Instant now) {
     if (const Duration pause = now - last_driven(); pause > kDrivenRecently) [[unlikely]]
       polls_since_ns_.store(std::min(now.ns, polls_since().ns + pause.ns * kPauseCosts), std::memory_order_relaxed);
     last_driven_ns_.store(now.ns, std::memory_order_relaxed);
   }
-  /// It waits, and does not drive any more. Any thread.
+  /// The program waits, and does not drive any more. May be called by any thread.
   void note_waits() { last_driven_ns_.store(0, std::memory_order_relaxed); }
 
-  // The thread.
+  // For the thread.
   enum class Do : uint8_t {
     kDrive,      // take the engine, and make turns
     kYield,      // give up the CPU, and look again
     kNap,        // sleep for a time; only `wake` ends it earlier
-    kStandBack,  // sleep, rung by what is left lying
+    kStandBack,  // sleep, rung by frames that are left lying
     kSleep,      // sleep, rung by each frame
   };
   struct Next {
@@ -93,7 +93,7 @@ class Driving {
     Duration longest;  // of a sleep
     bool operator==(const Next&) const = default;
   };
-  /// What came of some turns.
+  /// The result of some turns.
   struct Burst {
     Instant at;  // of the last one
     uint32_t work = 0;
@@ -102,35 +102,36 @@ class Driving {
     bool has_qps = false;
     bool program_busy = false;  // on a CPU, for whatever purpose
   };
-  /// Before the engine is taken. `called`: the device woke the thread just now, or had frames when it wanted to sleep.
+  /// To be called before the engine is taken. `called`: the device has just woken the thread, or had frames when it was
+  /// about to sleep.
   Next before(Instant now, bool called) const;
-  /// After turns.
+  /// To be called after turns.
   Next after(const Burst& burst);
-  /// The thread has made turns, after it was `rung` or not, and `found` something; if it was rung and did not, the
-  /// program had come before it.
+  /// The thread has made turns, whether `rung` or not, and `found` something. If it was rung and found nothing, the
+  /// program had been there before it.
   void note_turns(Instant now, bool rung, bool found);
   /// The thread was told to look, or something has become due: it stays awake for a while.
   void note_told(Instant now) { last_work_ = now; }
-  /// It yielded, and has the CPU again.
+  /// The thread yielded, and has the CPU again.
   void note_yielded(Instant before, Instant after);
 
-  /// The program has driven so lately that it will drive on.
+  /// The program has driven so recently that it will go on.
   bool program_drives(Instant now) const {
     return now - last_driven() < (polls_memory(now) ? kDrivenJustNow : kDrivenRecently);
   }
   /// A program that waits for a byte of its memory to change looks like one that polls, since it makes calls between
   /// two waits. But the frames for which it waits are left lying.
   bool polls_memory(Instant now) const { return now < memory_until_; }
-  /// Others wait for this CPU: who yields it gets it back late, but who sleeps gets it when it is woken.
+  /// Others wait for this CPU: a thread that yields it gets it back late, but one that sleeps gets it when it is woken.
   bool crowded(Instant now) const { return now < crowded_until_; }
 
  private:
-  // A program whose frames are left lying several times in a row polls its memory; one that has lost its CPU leaves
-  // them lying once. It counts as that for some time: for twice as long each time that they are left lying again as
-  // soon as it does not.
+  // A program whose frames are left lying several times in a row polls its memory; one that lost its CPU leaves them
+  // lying once. It counts as polling its memory for some time, which doubles each time that frames are left lying again
+  // soon after that time.
   static constexpr int kLeftLying = 3;  // times within ...
   static constexpr Duration kLeftLyingWithin = milliseconds(2);
-  static constexpr Duration kUnpolled = milliseconds(5);  // without frames it counts as that no more
+  static constexpr Duration kUnpolled = milliseconds(5);  // without frames, it no longer counts as that
   static constexpr Duration kMemoryFirst = milliseconds(5);
   static constexpr Duration kMemoryMost = milliseconds(80);
   static constexpr Duration kMemoryAgain = milliseconds(2);
@@ -148,7 +149,7 @@ class Driving {
   std::atomic<int64_t> last_driven_ns_{0};  // by the program
   std::atomic<int64_t> polls_since_ns_{0};  // as if without a pause
 
-  // The thread's.
+  // Used by the thread only.
   Instant memory_until_{0};
   Duration memory_for_ = kMemoryFirst;
   int lay_ = 0;            // how often frames were left lying, since ...

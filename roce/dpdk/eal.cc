@@ -37,12 +37,12 @@ EndpointNote& note() {
   return *one;
 }
 
-// The address at which DPDK's memory begins, if it is free. EAL's own default, 0x100000000, lies where heaps at fixed
-// low addresses grow to (OpenSHMEM's begins at 0xff000000), and their owner maps over whatever is there. There is room
+// The address at which DPDK's memory begins, if it is free. EAL's own default, 0x100000000, is in the way of heaps at
+// fixed low addresses (OpenSHMEM's begins at 0xff000000), whose owners map over whatever is there. There is room
 // between 128 and 264 GiB: below are 32-bit mappings, Java's heap and classes (up to 36 GiB) and SBCL's (64 GiB), above
 // are GHC's (264 GiB) and Go's (768 GiB). ThreadSanitizer and MemorySanitizer leave that range to programs;
-// AddressSanitizer protects it, and EAL then takes an address from the kernel. It is below 2^39, which is all that some
-// IOMMUs reach.
+// AddressSanitizer protects it, and EAL then takes an address from the kernel. It is below 2^39, the limit of some
+// IOMMUs.
 constexpr const char* kBaseAddress = "--base-virtaddr=0x2000000000";
 
 /// For example "0@(0,1)": one lcore that may run on all CPUs that the process may use.
@@ -71,7 +71,7 @@ std::vector<std::string> build_args(const EalOptions& options, const cpu_set_t& 
   return args;
 }
 
-/// While EAL starts, tells it to put its files into uroce's directory. By itself it would take one that the user, or
+/// While EAL starts, makes it put its files into uroce's directory. By itself it would choose one that the user, or
 /// root of a user namespace, may not be able to use.
 class EalBaseDirectory {
  public:
@@ -100,28 +100,28 @@ std::string explain(const std::string& first_error, bool huge, bool extra_args) 
                       : "; UROCE_LOG=debug shows the whole story");
 }
 
-/// Where telemetry is when there is no EAL.
+/// The directory of telemetry when there is no EAL.
 std::string& own_directory() {
   static Immortal<std::string> directory;
   return *directory;
 }
 
-/// As when the note was made.
+/// The root directory when the note was made.
 RootMark& root_mark() {
   static Immortal<RootMark> mark;
   return *mark;
 }
 
-/// The telemetry's socket was seen, so that it is missed when it is gone.
+/// The telemetry's socket was seen, so that its removal is noticed.
 bool telemetry_was_there = false;
 
-/// A path that is out of reach counts as there.
+/// A path out of reach counts as existing.
 bool exists(const std::string& path) {
   struct stat st {};
   return lstat(path.c_str(), &st) == 0 || errno != ENOENT;
 }
 
-/// Set in the child of a fork if EAL had started: what it says of itself is about the parent.
+/// Set in the child of a fork if EAL had started: its state is the parent's.
 bool eal_is_the_parents = false;
 
 /// How this process's EAL was started.
@@ -137,7 +137,7 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
-/// True when the running EAL has what a later endpoint asks for. An endpoint that asks for nothing takes what there is.
+/// True when the running EAL fits a later endpoint's options. An endpoint without any takes EAL as it is.
 bool fits(const StartedEal& started, const EalOptions& wanted, std::string& error) {
   if (started.pid != getpid()) {
     error = "DPDK was started before fork(), and does not live through it: fork before the first endpoint is opened";
@@ -190,7 +190,7 @@ bool start_eal(const EalOptions& options, std::string& error) {
     error = explain(quiet.first_error(), free_pages, !options.extra_args.empty());
     return false;
   }
-  // From now on the owner of an engine has the lcore id, and this thread is one like any other.
+  // From now on the lcore id goes with the ownership of an engine, and this thread is one like any other.
   RTE_PER_LCORE(_lcore_id) = LCORE_ID_ANY;
   started = {options, free_pages, getpid()};
   return true;
@@ -202,7 +202,7 @@ bool start_without_eal(std::string& error) {
   if (dir.empty() || !note().make(error)) return false;
   const fs::path own = fs::path(dir) / "dpdk" / (kEalPrefix + note().name());
   own_directory() = own;
-  // Without it `uroce stats` knows nothing of this program, and the program runs all the same.
+  // Without it `uroce stats` cannot show this program, which runs all the same.
   if (!start_telemetry(own)) log_message(LogLevel::kWarning, "no telemetry: cannot use %s", own.c_str());
   return true;
 }
@@ -219,7 +219,7 @@ void remove_eal_directory() {
 }
 
 bool publish_note(std::string& error) {
-  // In a DPDK application, which starts EAL itself, the note was not made yet.
+  // In a DPDK application, which starts EAL itself, there is no note yet.
   if (note().name().empty() && !note().make(error)) return false;
   const std::string socket = eal_directory() + "/" + kTelemetryName;
   root_mark();
@@ -230,7 +230,7 @@ bool publish_note(std::string& error) {
 }
 
 bool own_files_are_there() {
-  // Behind another root directory there is nothing to be found, and nothing to be made.
+  // With another root directory, nothing can be found or made.
   if (note().name().empty() || !root_mark().same()) return true;
   return note().is_there() && (!telemetry_was_there || exists(eal_directory() + "/" + kTelemetryName));
 }
@@ -239,7 +239,7 @@ bool make_own_files_again(std::string& error) {
   if (!note().is_there() && !note().make_again(error)) return false;
   const std::string dir = eal_directory();
   const std::string socket = dir + "/" + kTelemetryName;
-  // A DPDK application's own directory is its own business.
+  // A DPDK application looks after its own directory.
   if (!telemetry_was_there || exists(socket) || fs::path(dir).filename() != kEalPrefix + note().name()) return true;
   const std::string before = telemetry_path();
   if (start_telemetry_again(before.empty() ? socket : before, dir)) return true;

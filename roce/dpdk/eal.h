@@ -35,10 +35,10 @@ void remove_eal_directory();
 /// `error`, when it cannot be written.
 bool publish_note(std::string& error);
 void withdraw_note();
-/// False when the note, or the telemetry's socket, was removed, as with all of the runtime directory.
+/// False when the note, or the telemetry's socket, was removed, for example with the whole runtime directory.
 bool own_files_are_there();
-/// Makes anew what is missing; the note is to be published then. Returns false, with one line in `error`, when it
-/// cannot.
+/// Makes anew what is missing; the note is to be published then. Returns false, with one line in `error`, when that
+/// fails.
 bool make_own_files_again(std::string& error);
 /// To be called in the child of a fork: the note belongs to the parent.
 void leave_note();

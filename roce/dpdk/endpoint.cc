@@ -33,7 +33,7 @@ bool others_ran_here() {
   return std::exchange(seen, usage.ru_nivcsw) != usage.ru_nivcsw;
 }
 
-/// To be called without the lock: whoever runs then may need it.
+/// To be called without the lock, which the next thread on this CPU may need.
 void offer_cpu(const TscClock& clock, YieldBackoff& yields) {
   const Instant before = clock.now();
   sched_yield();
@@ -54,7 +54,7 @@ void on_exit() try {
   EndpointRegistry::get().finish_all();
   remove_eal_directory();
 } catch (const std::bad_alloc&) {
-  // The rest goes with the process.
+  // The rest ends with the process.
 }
 
 /// To be called before the first lock that the child of a fork must not find taken.
@@ -63,7 +63,7 @@ void hook_forks_once() {
   std::call_once(once, [] { pthread_atfork(lock_wire_ends, unlock_wire_ends, on_fork_child); });
 }
 
-/// To be called when DPDK has started: what it has for the exit comes after.
+/// To be called when DPDK has started: exit handlers run in reverse order, this one before DPDK's.
 void hook_exit_once() {
   static std::once_flag once;
   std::call_once(once, [] { std::atexit(on_exit); });
@@ -191,7 +191,7 @@ bool EndpointImpl::open_port(std::string& error) {
     const EngineConfig engine_config = make_engine_config(config_, keeper_);
     engine_ = std::make_unique<Engine>(engine_config, keeper_.nic().port(), random_, observer_);
     engine_->set_owner(ownership_.owner());
-    static_cast<void>(keeper_.link_speed_mbps());  // looked at once, so that the engine knows it
+    static_cast<void>(keeper_.link_speed_mbps());  // asked once, so that the engine knows it
     keeper_.follow_link(*engine_);
     cm_.start(*engine_, keeper_.nic(), random_);
   }
@@ -200,7 +200,7 @@ bool EndpointImpl::open_port(std::string& error) {
 }
 
 EndpointImpl::~EndpointImpl() {
-  if (!begun_) return;  // refused; and in the child of a fork, threads that held locks do not exist
+  if (!begun_) return;  // refused; in the child of a fork, threads that held locks do not exist
   if (!abandoned_) {
     EndpointRegistry::get().withdraw(*this);
     if (engine_) {
@@ -247,8 +247,9 @@ Instant EndpointImpl::next_timeout() const {
   return std::min({engine_->next_timeout(), keeper_.nic().next_timeout(), cm_.next_timeout()});
 }
 
-/// What needs memory in a turn is none of the data path: news of neighbours, connections, other members. What there is
-/// no memory for is left out, and said again by whoever waits for it. The log has it once: turns are many.
+/// Nothing on the data path allocates memory in a turn: news of neighbours, connections and other members does.
+/// Whatever there is no memory for is left out, and repeated by the side that waits for it. It is logged once, since
+/// turns are many.
 uint32_t EndpointImpl::turn(Instant now) try {
   turns_++;
   keeper_.on_turn(*engine_, now);
@@ -287,7 +288,7 @@ void EndpointImpl::linger() {
     while (cm_.hang_up(clock_.now()) == cm::Farewells::kMoreToTell) turn(clock_.now());
     const Instant end = clock_.now() + microseconds(200);
     while (clock_.now() < end) turn(clock_.now());
-    // What waits in the device, behind a slow cable for example, still leaves if that does not take long.
+    // Frames that wait in the device, for example behind a slow cable, still leave if that does not take long.
     const Instant latest = end + kDelayedLinger;
     while (clock_.now() < latest && keeper_.nic().next_timeout() < latest) turn(clock_.now());
   }
@@ -302,10 +303,10 @@ void EndpointImpl::linger() {
       if (waiting) usleep(kWireLinger.ns / 1000 / 10);
     }
   };
-  // Nobody is left to say it again if a farewell or its answer was lost.
+  // A farewell that was lost, or whose answer was, cannot be repeated after the process has ended.
   turn_while(kFarewellLinger, [&] { return cm_.hang_up(clock_.now()) != cm::Farewells::kDone; });
-  // Frames in shared memory are gone with this process, so a peer that sleeps gets some time to wake up and read them:
-  // of a segment we know when it has.
+  // Frames in shared memory are gone with this process, so a peer that sleeps gets some time to wake up and read them;
+  // on a segment we know when it has.
   if (keeper_.plan().options.wire) usleep(kWireLinger.ns / 1000);
   turn_while(kUnreadLinger, [&] { return keeper_.nic().unread(); });
 }

@@ -2,7 +2,7 @@
 //
 // An engine has one owner at a time. `EngineLock` takes ownership for a scope; every call to the engine is made under
 // one. In mode `kAuto` the program's own calls drive (the verbs shim calls `drive` when it polls), and a background
-// thread takes over when nobody has driven for a while; it sleeps when nothing happens.
+// thread takes over when they have stopped for a while; it sleeps when nothing happens.
 //
 // DPDK keeps per-lcore caches by a thread-local lcore id. Ownership of the engine carries the id of the engine's lcore
 // with it, so that every thread that drives uses the same caches.
@@ -32,10 +32,10 @@ class Nic;         // dpdk/nic.h
 
 class Endpoint {
  public:
-  /// Starts EAL (once per process, with what the first endpoint that needs it asks for; a segment, which is what no
-  /// port means, does not), the port, the engine and the background thread. Returns nullptr, with one line in `error`
-  /// (what is wrong, and what to change), when that fails; `is_out_of_memory` (base/out_of_memory.h) knows if it was
-  /// for that. `observer` outlives the endpoint.
+  /// Starts EAL (once per process, with the options of the first endpoint that needs it; a segment, the port by
+  /// default, does not), the port, the engine and the background thread. Returns nullptr, with one line in `error`
+  /// (what is wrong, and what to change), when that fails; `is_out_of_memory` (base/out_of_memory.h) tells whether
+  /// memory was the reason. `observer` outlives the endpoint.
   static std::unique_ptr<Endpoint> open(const EndpointConfig& config, Observer& observer, std::string& error);
   virtual ~Endpoint() = default;
 
@@ -55,12 +55,12 @@ class Endpoint {
   /// Only transmits. To be called under an EngineLock.
   virtual void transmit(Instant now) = 0;
   void transmit() { transmit(now()); }
-  /// The program waits for something asynchronous (it armed a CQ, or sleeps): the background thread looks at once.
+  /// The program waits for an event (it armed a CQ, or sleeps): the background thread looks at once.
   virtual void wake_thread() = 0;
   /// The program has woken up and is about to poll, so the background thread stands back as after `drive`.
   virtual void note_awake() = 0;
 
-  /// Connections by IP address and port. To be called under an EngineLock, as all that it does.
+  /// Connections by IP address and port. It is to be used under an EngineLock.
   virtual EndpointCm& connections() = 0;
   virtual Nic& nic() = 0;
 

@@ -7,7 +7,7 @@
 
 namespace uroce {
 
-/// What is added to the engine's time to get the time of day.
+/// The time of day minus the engine's time.
 int64_t EndpointCaptures::wall_offset_ns() const {
   timespec ts{};
   clock_gettime(CLOCK_REALTIME, &ts);
@@ -41,7 +41,7 @@ std::unique_ptr<LiveCapture> EndpointCaptures::attach(std::unique_ptr<LiveCaptur
   return live;
 }
 
-/// The engine is told of as few as there are: it costs nothing when nobody listens.
+/// The engine knows of captures only while there are any, so that it costs nothing otherwise.
 void EndpointCaptures::listen() {
   const bool anybody = file_ || live_;
   anybody_.store(anybody, std::memory_order_relaxed);
@@ -81,7 +81,7 @@ void EndpointCaptures::finish() {
 }
 
 void EndpointCaptures::abandon() {
-  // Not destroyed: a thread of the parent's that does not exist here may have held their locks.
+  // Not destroyed: one of the parent's threads, which do not exist here, may have held their locks.
   if (PcapngWriter* const file = file_.release(); file != nullptr) file->abandon();
   if (LiveCapture* const live = live_.release(); live != nullptr) live->abandon();
 }

@@ -1,4 +1,4 @@
-// Who listens to an endpoint's frames: the file that UROCE_PCAP asks for, and `uroce capture`; both, one, or nobody.
+// The captures of an endpoint's frames: the file that UROCE_PCAP names, and `uroce capture`; both, one, or none.
 #pragma once
 
 #include <atomic>
@@ -18,20 +18,20 @@ class EndpointCaptures final : private Capture {
   /// `endpoint` outlives it.
   explicit EndpointCaptures(Endpoint& endpoint) : endpoint_(endpoint) {}
 
-  /// When the engine is there. Also joins an `uroce capture` that wants everybody. Returns false, with one line in
-  /// `error`, when the file cannot be written.
+  /// To be called once there is an engine. Also joins an `uroce capture` of all programs. Returns false, with one line
+  /// in `error`, when the file cannot be written.
   bool start(const std::string& pcap_file, std::string& error);
   /// To be called by the endpoint's thread now and then, without the lock.
   void look_after(Instant now);
-  /// Before the process ends: nobody listens any more, and the file is whole. To be called without the lock.
+  /// Before the process ends: captures end, and the file is complete. To be called without the lock.
   void finish();
-  /// In the child of a fork: all is the parent's.
+  /// In the child of a fork: all belongs to the parent.
   void abandon();
 
-  // By the owner of the engine.
-  /// Whether an `uroce capture` listens that has this name, or, without one, any.
+  // To be called by the owner of the engine.
+  /// Whether there is an `uroce capture` of this name, or, without a name, any.
   bool is_live(const std::string& name = "") const;
-  /// From now on it listens. Returns the one before, which ended, for the caller to destroy without the lock.
+  /// `live` captures from now on. Returns the one before, which ended, for the caller to destroy without the lock.
   std::unique_ptr<LiveCapture> attach(std::unique_ptr<LiveCapture> live);
 
  private:

@@ -20,7 +20,7 @@ void EndpointCm::start(Engine& engine, Nic& nic, RandomSource& random) {
   });
 }
 
-/// Whoever is killed tells nobody that its connections end. On one machine the kernel would, in its name; here its
+/// A program that is killed cannot tell its peers that its connections end. On real machines its kernel would; here the
 /// peers see that it is gone.
 void EndpointCm::end_with(const segment::LostMember& lost, Instant now) {
   const auto was_at = [&](const IpAddress& ip, const IpAddress& from) {
@@ -51,14 +51,14 @@ void EndpointCm::tell_waiting(Instant now) {
   while (const auto mad = held_.take(*engine(), now)) hand_over(*manager_, *mad, now);
 }
 
-// From the engine.
+// Called by the engine.
 
 void EndpointCm::on_mad(const IncomingMad& mad, Instant now) {
   cm::RdmaCm& to = manager();
   if (!held_.keep(mad, *engine(), now)) hand_over(to, mad, now);
 }
 
-/// Where nobody of the host listens, whoever asks can be told so here.
+/// When no program of the host listens, a request is refused here.
 bool EndpointCm::takes_request(uint64_t service_id) {
   const auto covers = [&](const Listening& l) { return ((l.service_id ^ service_id) & l.mask) == 0; };
   return std::any_of(listens_.begin(), listens_.end(), covers) || !nic_->another_listens(service_id);
@@ -70,10 +70,10 @@ bool EndpointCm::on_cm_event(const cm::Event& event) {
   return events_->on_cm_event(event);
 }
 
-// For the manager.
+// Called by the connection manager.
 
 int EndpointCm::listen(uint64_t service_id, uint64_t mask) {
-  // Whoever learns of the service learns of the program's queue pair numbers, too: datagrams follow the first answer
+  // A peer that learns of the service also learns the program's queue pair numbers: datagrams follow the first answer
   // sooner than others look into the directory again.
   engine()->own_block();
   listens_.reserve(listens_.size() + 1);
@@ -89,7 +89,7 @@ void EndpointCm::unlisten(uint64_t service_id, uint64_t mask) {
   nic_->unlisten(service_id, mask);
 }
 
-/// It begins with a block of queue pair numbers of this program, which is how others find it.
+/// Its upper bits are a block of queue pair numbers of this program, by which others find it.
 uint32_t EndpointCm::draw_communication_id() {
   constexpr uint32_t kBelowBlock = 32 - kQpnBlockBits;
   const uint32_t drawn = random_->next_u32();

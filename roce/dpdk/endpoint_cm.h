@@ -1,7 +1,7 @@
 // Connection management of an endpoint: what RdmaCm needs of an engine and its NIC, and what these need of it.
 //
-// It is always there, and costs nothing until it is used: whoever asks for a service that nobody listens to is
-// rejected, also by a program that never heard of connection management.
+// It is always there, and costs nothing until it is used: a request for a service without a listener is rejected, even
+// by a program that has never used connection management.
 #pragma once
 
 #include <algorithm>
@@ -22,38 +22,38 @@
 
 namespace uroce {
 
-/// Everything is called by the owner of the engine.
+/// All functions are called by the owner of the engine.
 class EndpointCm final : private EngineServices, private cm::EventSink, private ManagementSink {
  public:
-  /// From now on datagrams of the engine come here. All outlive it, or `stop`.
+  /// From now on it gets the engine's datagrams. All arguments outlive it, or `stop`.
   void start(Engine& engine, Nic& nic, RandomSource& random);
-  /// Before the last turns: some more peers are told that their connections end, as many as one turn can send.
+  /// To be called before the last turns: tells some more peers that their connections end, as many as one turn can
+  /// send.
   cm::Farewells hang_up(Instant now) {
     return manager_ ? manager_->hang_up(now, Management::kWaitingMax / 2) : cm::Farewells::kDone;
   }
-  /// Ends connections, and hears of nothing more.
+  /// Ends connections, and gets no more events.
   void stop();
-  /// In the child of a fork: all is the parent's.
+  /// In the child of a fork: all belongs to the parent.
   void abandon() { static_cast<void>(manager_.release()); }
 
-  /// Made when it is first asked for. It lives as long as the endpoint.
+  /// Made at the first call. It lives as long as the endpoint.
   cm::RdmaCm& manager();
-  /// Zeros as long as there is no manager.
   /// See cm::for_each_listed.
   void for_each_listed(const std::function<void(const cm::ListedId&)>& f) const {
     if (manager_) cm::for_each_listed(*manager_, f);
   }
   const cm::CmCounters& counters() const { return manager_ ? manager_->counters() : kNothingCounted; }
-  /// Who hears of events from now on; nullptr: nobody, and requests to services that have a listener are not answered.
-  /// `events` is called in turns, and must not call back. Behind a turn it may: `go_on`, if there is one, is called
-  /// there when an event was reported since its last call. If it throws bad_alloc, the next turn calls it again.
+  /// Sets the receiver of events; nullptr: there is none, and requests to services that have a listener are not
+  /// answered. `events` is called in turns and must not call back; `go_on`, if given, may: it is called after a turn
+  /// when an event was reported since its last call. If it throws bad_alloc, the next turn calls it again.
   void set_events(cm::EventSink* events, std::function<void()> go_on = nullptr) {
     events_ = events;
     go_on_ = std::move(go_on);
     told_ = false;
   }
-  /// Data came to a queue pair that waits for the end of its handshake. May be called in the middle of a turn: the
-  /// connection manager is told in the next one.
+  /// Data came to a queue pair whose handshake has not ended. May be called during a turn: the connection manager is
+  /// told in the next one.
   void note_established(uint32_t qpn) {
     if (manager_) established_.push_back(qpn);
   }

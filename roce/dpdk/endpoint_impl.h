@@ -59,11 +59,9 @@ class EndpointImpl final : public Endpoint {
   /// Looks after capture and port now and then. To be called without the lock.
   void look_after(Instant now);
 
-  /// Sends the last frames before the process ends: acknowledgements that wait for a request with which they can
-  /// travel.
+  /// Sends the last frames before the process ends: acknowledgements that were waiting for a request to travel with.
   void finish();
-  /// To be called in the child of a fork, where nothing of DPDK works: from then on calls do nothing, instead of
-  /// waiting for ever.
+  /// To be called in the child of a fork, where DPDK does not work: calls then do nothing, instead of waiting for ever.
   void abandon();
 
   void lock() override;

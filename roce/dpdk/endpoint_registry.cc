@@ -42,7 +42,7 @@ void EndpointRegistry::publish(EndpointImpl& endpoint) {
 }
 
 void EndpointRegistry::look_after_note() {
-  // A thread that looks at an endpoint may have to wait for it; then there is another time.
+  // A thread that looks at an endpoint may have to wait for it; then the note is left for another time.
   const std::unique_lock guard(mutex_, std::try_to_lock);
   if (!guard.owns_lock() || published_.empty()) return;
   const bool whole = own_files_are_there();
@@ -72,8 +72,8 @@ std::vector<uint64_t> EndpointRegistry::numbers() {
 }
 
 bool EndpointRegistry::look_at(std::optional<uint64_t> number, void (*f)(EndpointImpl&, Look, void*), void* context) {
-  // A turn takes microseconds. A thread that is inside for longer than this is stuck, which is just what a user wants
-  // to look at.
+  // A turn takes microseconds. A thread that stays in the engine for longer than this is stuck, which is just what a
+  // user wants to see.
   constexpr Duration kStuckAfter = milliseconds(200);
   const std::lock_guard guard(mutex_);
   const auto found = std::find_if(published_.begin(), published_.end(),

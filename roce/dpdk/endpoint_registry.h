@@ -37,8 +37,8 @@ class EndpointRegistry {
   /// is finished when the process exits. Each has a number, which is not used again.
   void publish(EndpointImpl& endpoint);
   void withdraw(const EndpointImpl& endpoint);
-  /// To be called now and then by a thread that owns no engine: writes the note for which there was no room, and makes
-  /// anew what was removed of it and of telemetry.
+  /// To be called now and then by a thread that owns no engine: writes the note if there was no room for it, and
+  /// restores its files and telemetry's when they were removed.
   void look_after_note();
 
   /// The numbers of those that are published, the oldest first.
@@ -51,8 +51,7 @@ class EndpointRegistry {
   void abandon_all();
   /// This process is the child of one that had an endpoint open.
   bool is_child() const { return is_child_; }
-  /// To be called at exit: sends the last frames of each, in the order of opening. Afterwards none is published any
-  /// more.
+  /// To be called at exit: sends the last frames of each, in the order of opening. None is published afterwards.
   void finish_all();
 
  private:
@@ -67,7 +66,7 @@ class EndpointRegistry {
   std::vector<Published> published_;
   uint64_t next_number_ = 0;
   bool unnoted_ = false;
-  bool torn_ = false;  // the last attempt to make files anew failed
+  bool torn_ = false;  // the last attempt to restore files failed
 };
 
 }  // namespace uroce

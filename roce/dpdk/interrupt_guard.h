@@ -2,7 +2,7 @@
 //
 // Some drivers change a port from DPDK's interrupt thread while another thread may be inside its rx or tx burst. In
 // DPDK 22.11 net_memif unmaps the rings when the peer leaves and closes their event descriptors, without waiting for a
-// burst under way: the result is a crash, or eight bytes written to an unrelated file.
+// burst to end: the result is a crash, or eight bytes written to an unrelated file.
 //
 // The interrupt thread does all its work between two waits for events. So the wait is intercepted: while the thread
 // waits it owns nothing; as soon as it has something to do it takes the engine's lock, and it gives the lock back when
@@ -23,10 +23,10 @@
 // counts as sent: the next read finds the end of the connection, and that path of net_memif is correct.
 //
 // The other direction: net_memif connects from the thread that starts its port, which owns the engine, and a connect to
-// a local socket waits while the other side's queue of connections is full. Attempts that were given up fill it. If the
-// other side's port belongs to this process, it is the interrupt thread that would empty the queue, and that waits for
-// the engine; if it belongs to a program that is stopped, this one would be stopped as well. So such a connect fails,
-// as it does while nobody listens, and is tried again later.
+// a local socket waits while the other side's queue of connections is full, for example of attempts that were given up.
+// If the other side's port belongs to this process, the interrupt thread would have to empty the queue, but waits for
+// the engine; if it belongs to a program that is stopped, this program would be stopped as well. So such a connect
+// fails, as it does without a listener, and is tried again later.
 //
 // The calls are made inside libdpdk. Where DPDK is linked statically the linker redirects them
 // (wrap_interrupt_calls.cc, -Wl,--wrap); where it is a shared library our definitions come before libc's
@@ -57,7 +57,7 @@ void unguard_interrupt_thread(const GuardedLock& lockable);
 /// that the interrupt thread still uses.
 void park_interrupt_thread();
 
-/// While one lives, no `connect` of this thread to a local socket waits.
+/// While one lives, a `connect` of this thread to a local socket does not wait.
 class ImpatientConnects {
  public:
   ImpatientConnects();
@@ -66,8 +66,8 @@ class ImpatientConnects {
   ImpatientConnects& operator=(const ImpatientConnects&) = delete;
 };
 
-// Called by either of the two files, with libc's function. But in the interrupt thread (`guarded_connect`: where an
-// ImpatientConnects lives) they just call that function.
+// Called by either of the two files, with libc's function, which they just call outside the interrupt thread
+// (`guarded_connect`: where no ImpatientConnects lives).
 using EpollWait = int (*)(int, epoll_event*, int, int);
 using SendMessage = ssize_t (*)(int, const msghdr*, int);
 using ReceiveMessage = ssize_t (*)(int, msghdr*, int);

@@ -2,8 +2,8 @@
 // same id.
 //
 // The first endpoint uses an id that exists anyway: that of the DPDK application's thread that opens it, or of EAL's
-// main lcore, whose thread was made one like any other (eal.cc). For every further endpoint DPDK is asked for an id of
-// its own, as if for a thread that the application registers.
+// main lcore, whose thread became an ordinary one (eal.cc). For every further endpoint DPDK is asked for another id, as
+// if for a thread that the application registers.
 #pragma once
 
 #include <string>

@@ -13,7 +13,8 @@ std::unique_ptr<LiveCapture> LiveCapture::create(const std::string& name, const 
 
 void LiveCapture::take(bool sent, uint32_t qpn, Instant now, std::span<const uint8_t> frame) {
   if (deaf_) return;
-  // Not the turn's time: so a frame is always sent before it is received, whoever had to wait for a CPU in between.
+  // Not the turn's time: so a frame is always sent before it is received, even if a thread had to wait for a CPU in
+  // between.
   if (ring_.push({.ticks = rte_rdtsc(), .sent = sent, .qpn = qpn, .bytes = frame})) return;
   if (now < next_look_) return;
   next_look_ = now + kLookForReader;

@@ -1,6 +1,6 @@
 // Hands an endpoint's frames to `uroce capture`, without ever waiting for it.
 //
-// It ends by itself when the one who asked is gone: `ended` looks, and so does a frame that finds no room.
+// It ends when its reader is gone: `ended` checks that, and so does a frame that finds no room.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace uroce {
 
 class LiveCapture final : public Capture {
  public:
-  /// `name`: what `uroce capture` listens to. Any thread; allocates. Returns nullptr, with one line in `error`, when
-  /// that fails.
+  /// `name`: that of the `uroce capture`. May be called by any thread; allocates. Returns nullptr, with one line in
+  /// `error`, when that fails.
   static std::unique_ptr<LiveCapture> create(const std::string& name, const std::string& port, std::string& error);
 
   const std::string& name() const { return connection_.name(); }
@@ -26,12 +26,12 @@ class LiveCapture final : public Capture {
     take(direction == Direction::kSent, 0, now, frame);
   }
   void on_sent(uint32_t qpn, Instant now, std::span<const uint8_t> frame) override { take(true, qpn, now, frame); }
-  /// True when there is nobody any more who reads.
+  /// True when there is no reader any more.
   bool ended() const { return connection_.lost(); }
-  /// After that: removes what was left. Any thread.
+  /// After that: removes what was left. May be called by any thread.
   void clean_up() const { connection_.clean_up(); }
 
-  /// In the child of a fork: it is the parent's.
+  /// In the child of a fork: it belongs to the parent.
   void abandon();
 
  private:

@@ -28,7 +28,7 @@ struct Log {
   std::string first_error;
 };
 
-// Logging never fails: what there is no memory for is left out.
+// Logging never fails: text for which there is no memory is left out.
 
 Log& the_log() {
   static Immortal<Log> log;  // threads may log while the process exits
@@ -53,7 +53,7 @@ uint32_t rte_level(LogLevel level) {
 void write_line(std::string_view line, bool from_dpdk) {
   std::string text = from_dpdk ? "uroce: dpdk: " : "uroce: ";
   text.append(line);
-  // A line is one, whoever's words are in it.
+  // One message is one line, whatever its text contains.
   for (char& c : text) {
     if (std::iscntrl(static_cast<unsigned char>(c)) != 0 && c != '\t') c = '?';
   }

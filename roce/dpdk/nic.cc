@@ -37,8 +37,7 @@ class DpdkNic final : public Nic, private WakeSource {
  private:
   int fd() const override { return wake_fd_; }
   bool sees_left_lying() const override { return false; }
-  /// The driver's descriptor is readable also when frames wait already. Frames of ours that wait have to be tried
-  /// again.
+  /// The driver's descriptor is also readable when frames wait already. Sending frames that wait has to be tried again.
   bool arm() override { return !port_->tx_pending() && rte_eth_dev_rx_intr_enable(port_->id(), 0) == 0; }
   bool stand_back() override { return true; }
   void disarm() override {}
@@ -82,7 +81,7 @@ class MemberNic : public Nic, private WakeSource {
   void look() override { port_->sleep().look(); }
 };
 
-/// The port of a switch, and nothing else's: whatever is on the segment comes from the switch or goes there.
+/// The port of a switch alone: every frame on the segment comes from the switch or goes to it.
 class SwitchPortNic final : public MemberNic {
  public:
   explicit SwitchPortNic(std::unique_ptr<segment::SegmentPort> port) : MemberNic(std::move(port)) {}
@@ -91,12 +90,12 @@ class SwitchPortNic final : public MemberNic {
     port_->on_turn(now);
     return !std::exchange(turned_, true);
   }
-  /// Also while no switch is there: programs refuse a port that is down.
+  /// Even without a switch: programs refuse a port that is down.
   bool link_up() const override { return true; }
   uint32_t link_speed_mbps() const override { return kSegmentMbps; }
 
  private:
-  bool turned_ = false;  // and the engine knows the speed
+  bool turned_ = false;  // and so the engine knows the speed
 };
 
 class SegmentNic final : public MemberNic,
@@ -123,7 +122,7 @@ class SegmentNic final : public MemberNic,
     return false;
   }
   AddressSource* address_source() override { return this; }
-  /// Of a host with an uplink, those of the uplink.
+  /// On a host with an uplink, its addresses.
   std::vector<LocalAddress> choose(const std::vector<LocalAddress>& of_machine) override {
     if (has_uplink_) return port_->uplink().addresses();
     port_->peers().refresh(true);
@@ -177,7 +176,7 @@ class SegmentNic final : public MemberNic,
     if (!line.empty()) log_message(LogLevel::kWarning, "segment: %s", line.c_str());
   }
 
-  const bool has_uplink_;  // the port is only up while its host's way out of the machine is
+  const bool has_uplink_;  // the port is up only while its host's uplink is
   const std::string host_;
   const MacAddress mac_;
   const uint32_t link_mbps_;

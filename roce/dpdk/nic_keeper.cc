@@ -56,7 +56,8 @@ std::string pci_advice(const std::string& device) {
   return "; it has to be bound to vfio-pci: dpdk-devbind.py -b vfio-pci " + device;
 }
 
-/// Beside the kernel, which otherwise would answer for the port's addresses. Sockets are the kernel's.
+/// Needed beside the kernel, which otherwise would answer for the port's addresses. Not for sockets, which are the
+/// kernel's.
 bool needs_hold(const PortPlan& plan) {
   return plan.netdev && port_driver(plan.spec.driver).netdev != NetdevUse::kSockets;
 }
@@ -80,7 +81,7 @@ void NicKeeper::leave_ports() { new (&open_ports()) OpenPorts; }
 bool NicKeeper::plan(std::string& error) {
   if (config_.eal_running) return plan_existing_port(config_, plan_, error);
   {
-    // So that two that are opened at the same time get different ends.
+    // Two endpoints that are opened at the same time must get different ends.
     const std::lock_guard opening(open_ports().mutex);
     if (!plan_port(config_, WireEndUse::kTake, plan_, error)) {
       plan_.end.reset();  // by the time of `close` it may belong to another
@@ -132,7 +133,7 @@ bool NicKeeper::open_dpdk_nic(std::string& error) {
   for (const LocalAddress& address : plan_.identity.addresses) {
     if (address.vlan_id != 0) plan_.options.vlans.push_back(address.vlan_id);
   }
-  // Some cards say in an interrupt that their link is there, whose thread waits for the engine's owner.
+  // Some cards report their link in an interrupt, whose thread waits for the engine's owner.
   const auto rest = [this](Duration time) {
     ownership_.release();
     rte_delay_us_sleep(static_cast<unsigned>(time.ns / 1000));
@@ -156,7 +157,7 @@ void NicKeeper::impair(const TscClock& clock) {
   nic_ = impair_nic(std::move(nic_), config_.faults, plan_.max_frame_bytes, clock);
 }
 
-/// Called under the mutex of open ports, as is `close`.
+/// Called with the mutex of open ports, like `close`.
 bool NicKeeper::claim(std::string& error) {
   claimed_ = open_ports().ids.insert(plan_.options.port_id).second;
   if (!claimed_) error = "port " + plan_.name + " is open already, for another endpoint of this process";
@@ -204,7 +205,7 @@ void NicKeeper::close() {
 
 void NicKeeper::leave() {
   if (nic_) nic_->abandon();
-  pci_hold_.release();  // this process's end of it: the parent keeps it
+  pci_hold_.release();  // this process's descriptor only: the parent keeps its own
 }
 
 void NicKeeper::abandon() {
@@ -212,7 +213,7 @@ void NicKeeper::abandon() {
   lcore_lease_.abandon();
 }
 
-/// The kernel is asked each time, since it tells of no change.
+/// The kernel is asked each time, since it does not report changes.
 uint64_t NicKeeper::link_speed_mbps() const {
   const uint64_t now = plan_.netdev ? netdev_speed_mbps(plan_.netdev->name) : 0;
   if (now != 0) speed_seen_mbps_.store(now, std::memory_order_relaxed);
@@ -220,7 +221,7 @@ uint64_t NicKeeper::link_speed_mbps() const {
   return seen != 0 ? seen : nic_->link_speed_mbps();
 }
 
-/// In a turn, too: so the interface's speed is what somebody last saw.
+/// Also called in turns, so it uses the interface's speed as last asked for.
 void NicKeeper::follow_link(Engine& engine) {
   const uint64_t seen = speed_seen_mbps_.load(std::memory_order_relaxed);
   const uint64_t mbps = seen != 0 ? seen : nic_->link_speed_mbps();

@@ -27,7 +27,7 @@ class NicKeeper {
   /// `ownership` is taken while the NIC is opened and closed, and has the lcore id in between.
   NicKeeper(const EndpointConfig& config, EngineMutex& ownership) : config_(config), ownership_(ownership) {}
 
-  /// To be called before EAL is started: decides what will be opened, and takes end and addresses. Returns false,
+  /// To be called before EAL is started: decides what to open, and takes a wire's end and the addresses. Returns false,
   /// with one line in `error`, when that fails.
   bool plan(std::string& error);
   /// Starts EAL, unless it runs or is not needed, and the NIC. To be called by a thread that EAL may make its main
@@ -38,12 +38,12 @@ class NicKeeper {
   void impair(const TscClock& clock);
   /// Closes the NIC. EAL goes on, because it cannot be started twice, and the next endpoint uses it.
   void close();
-  /// To be called in the child of a fork, where everything belongs to the parent: closes what keeps it there for
-  /// others.
+  /// To be called in the child of a fork, where all belongs to the parent: closes descriptors that would make the
+  /// parent seem alive.
   void leave();
-  /// The same, instead of `close`.
+  /// To be called there instead of `close`.
   void abandon();
-  /// The same for what the endpoints of a process share.
+  /// To be called there, too: leaves what the endpoints of a process share.
   static void leave_ports();
 
   const PortPlan& plan() const { return plan_; }
@@ -55,21 +55,21 @@ class NicKeeper {
   bool link_up() const { return link_is_up(plan_, *nic_); }
   uint64_t link_speed_mbps() const;
 
-  /// To be called once per turn: looks after the NIC, and tells the engine when the speed of the link changed.
+  /// To be called once per turn: drives the NIC, and tells the engine when the speed of the link changed.
   void on_turn(Engine& engine, Instant now) {
     if (engine.flow_control().enabled()) nic_->obey_pauses(engine.flow_control().paused());
     if (nic_->on_turn(now)) follow_link(engine);
   }
-  /// Looks how much the kernel's interface, or the uplink of a segment, carries now, and tells the engine. Frames stay
-  /// as long as they were made when the port was opened, at most. To be called by the owner, as the next one.
+  /// Reads the MTU of the kernel's interface, or of a segment's uplink, and tells the engine. Frames do not get longer
+  /// than when the port was opened. To be called by the owner, like the next one.
   void look_at_mtu(Engine& engine);
-  /// Tells the engine what is new of the link: its speed, and how much it carries.
+  /// Tells the engine of changes of the link: its speed and its MTU.
   void follow_link(Engine& engine);
-  /// The user named the addresses: they follow nothing.
+  /// The user named the addresses, so they do not change.
   bool addresses_are_given() const { return !config_.addresses.empty(); }
-  /// If the addresses of the kernel's interface changed, logs that and returns those that the engine shall use from now
-  /// on. `again`: something could not be asked or had, so that it is worth another look even without news; as it was
-  /// said the last time, and is now.
+  /// If the addresses of the kernel's interface changed, logs that and returns those that the engine is to use from now
+  /// on. `again`: something could not be asked or had, so that another look is worth while even without a change; in
+  /// and out: the last call's value, and the new one.
   std::optional<std::vector<LocalAddress>> changed_addresses(bool& again);
 
  private:
@@ -88,10 +88,10 @@ class NicKeeper {
   std::vector<LocalAddress> taken_;  // addresses of the interface that another RoCE stack has
   PciHold pci_hold_;
   LcoreLease lcore_lease_;
-  mutable std::atomic<uint64_t> speed_seen_mbps_{0};  // of the kernel's interface, when last asked
-  uint64_t speed_told_mbps_ = UINT64_MAX;             // what the engine was told
+  mutable std::atomic<uint64_t> speed_seen_mbps_{0};  // of the kernel's interface, as last asked for
+  uint64_t speed_told_mbps_ = UINT64_MAX;             // as the engine knows it
   uint32_t frame_told_bytes_ = 0;
-  bool guarded_ = false;  // kept away from the interrupt thread
+  bool guarded_ = false;  // from the interrupt thread
   bool claimed_ = false;  // so that no other endpoint can open the NIC
   std::unique_ptr<Nic> nic_;
   DirectCopy* direct_ = nullptr;

@@ -15,7 +15,8 @@ namespace uroce {
 
 namespace {
 
-/// Opens the file, and empties it when nobody else writes to it. -1 and one line in `error` when that cannot be.
+/// Opens the file, and empties it unless another process is writing to it. Returns -1, with one line in `error`, when
+/// that fails.
 int open_capture(const std::string& name, std::string& error) {
   const int fd = open(name.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
   if (fd >= 0 && !lock_file(fd) && is_held_by_another(errno)) {
@@ -26,7 +27,7 @@ int open_capture(const std::string& name, std::string& error) {
     return -1;
   }
   struct stat file {};
-  const bool regular = fd >= 0 && fstat(fd, &file) == 0 && S_ISREG(file.st_mode);  // else a pipe, which has no length
+  const bool regular = fd >= 0 && fstat(fd, &file) == 0 && S_ISREG(file.st_mode);  // or a pipe, which has no length
   if (fd < 0 || (regular && ftruncate(fd, 0) != 0)) {
     error = "cannot write the capture " + name + ": " + std::strerror(errno);
     if (fd >= 0) close(fd);

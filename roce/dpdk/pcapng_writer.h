@@ -1,4 +1,4 @@
-// Writes everything that an endpoint sends and receives to a pcapng file, which Wireshark can read also while the
+// Writes all frames that an endpoint sends and receives to a pcapng file, which Wireshark can read even while the
 // program runs.
 //
 // `on_frame` copies into a buffer; the background thread writes it out every 100 ms, so a killed program loses no more
@@ -34,12 +34,12 @@ class PcapngWriter final : public Capture {
   uint32_t add_interface(const std::string& name);
   void on_frame_at(uint32_t interface, Direction direction, Instant now, std::span<const uint8_t> frame);
 
-  /// To be called by the engine's owner: sets aside what was captured.
+  /// To be called by the engine's owner: sets aside the captured frames.
   void begin_flush();
   /// To be called by the thread that called `begin_flush`, without owning the engine: writes what was set aside.
   void finish_flush();
 
-  /// In the child of a fork: gives up the file, which is the parent's.
+  /// In the child of a fork: gives up the file, which belongs to the parent.
   void abandon();
 
   const std::string& path() const { return path_; }

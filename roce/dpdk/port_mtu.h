@@ -1,4 +1,4 @@
-// What of the wanted MTU a device takes: known only once DPDK has it.
+// How much of the wanted MTU a device supports: known only once DPDK has it.
 #pragma once
 
 #include <string>

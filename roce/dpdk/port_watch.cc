@@ -15,7 +15,7 @@ namespace {
 
 constexpr Duration kPortLook = milliseconds(100);
 
-/// Those of `some` that `others` do not have.
+/// Logs the addresses in `some` that are not in `others`.
 void log_missing(LogLevel level, const std::vector<LocalAddress>& some, const std::vector<LocalAddress>& others,
                  const char* what) {
   for (const LocalAddress& address : some) {
@@ -38,7 +38,7 @@ void PortWatch::look(Instant now) {
   EndpointRegistry::get().look_after_note();
   const bool heard = netdev_watch_ && netdev_watch_->changed();
   if (on_segment_) {
-    // The link of a segment is its uplink's, of which the kernel knows nothing.
+    // A segment's link is its uplink's, which the kernel does not know.
     look_at_link();
     // Much may have happened between the plan and the first look.
     const bool first = std::exchange(first_look_, false);
@@ -85,7 +85,7 @@ bool PortWatch::follow_machine(bool first) {
   const std::vector<LocalAddress> addresses = keeper_.nic().address_source()->choose(*of_machine);
   if (addresses.empty()) return true;
   const std::vector<LocalAddress> before = engine->addresses().present();
-  // First the others: whoever sends to a new address finds this program.
+  // The others are told first: a peer that sends to a new address then finds this program.
   keeper_.nic().tell_addresses(addresses);
   if (!engine->set_addresses(addresses)) return true;
   const std::vector<LocalAddress> after = engine->addresses().present();

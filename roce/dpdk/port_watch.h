@@ -15,9 +15,9 @@ class PortWatch {
   PortWatch(Endpoint& endpoint, NicKeeper& keeper, Observer& observer)
       : endpoint_(endpoint), keeper_(keeper), observer_(observer) {}
 
-  /// To be called when the port is open: its present state is what later looks are compared with.
+  /// To be called when the port is open: later looks are compared with its present state.
   void start();
-  /// To be called without owning the engine; takes ownership only to report what has changed.
+  /// To be called without owning the engine; takes ownership only to report changes.
   void look(Instant now);
 
  private:

@@ -26,10 +26,10 @@ namespace uroce {
 
 namespace {
 
-/// The endpoint that a command is about: the one with this number, or the oldest one when there is no number.
+/// Which endpoint a command is about: the one with this number, or the oldest one without a number.
 using Number = std::optional<uint64_t>;
 
-/// Cuts a number and the comma after it off the front of `text`. False when there is something else.
+/// Removes a number and the comma after it from the front of `text`. False when there is something else.
 bool take_number(std::string_view& text, Number& number) {
   if (text.empty()) return true;
   uint64_t value = 0;
@@ -52,7 +52,7 @@ int reply(Number number, F&& f) {
   return there ? 0 : -1;
 }
 
-/// For commands whose only parameter is the endpoint.
+/// Answers commands whose only parameter is the endpoint.
 template <typename F>
 int reply_to(const char* params, F&& f) {
   std::string_view text = params == nullptr ? "" : params;
@@ -73,7 +73,7 @@ int on_counters(const char* /*cmd*/, const char* params, rte_tel_data* data) {
                      [&](const char* name, const uint64_t& value) { rte_tel_data_add_dict_u64(data, name, value); });
     endpoint.nic().for_each_counter(
         [&](const char* name, uint64_t value) { rte_tel_data_add_dict_u64(data, name, value); });
-    if (look == Look::kOutside) return;  // it may be made just now
+    if (look == Look::kOutside) return;  // it may just be in the making
     cm::for_each_counter(endpoint.connections().counters(), [&](const char* name, uint64_t value) {
       rte_tel_data_add_dict_u64(data, ("cm_" + std::string(name)).c_str(), value);
     });
@@ -97,7 +97,7 @@ void describe_congestion(const CongestionControl& congestion, rte_tel_data* data
   rte_tel_data_add_dict_string(data, "alpha", alpha);
 }
 
-/// "" as long as nothing went wrong.
+/// "" when there was no error.
 void describe_error(const Qp& qp, rte_tel_data* data) {
   char text[RTE_TEL_MAX_STRING_LEN] = "";
   if (const auto& error = qp.first_error(); error) {
@@ -223,7 +223,7 @@ int on_capture(const char* /*cmd*/, const char* params, rte_tel_data* data) {
   return 0;
 }
 
-/// DPDK's thread, which calls this, knows nothing of exceptions.
+/// DPDK's thread, which calls this, cannot handle exceptions.
 template <int (*kAnswer)(const char*, const char*, rte_tel_data*)>
 int answer(const char* command, const char* params, rte_tel_data* data) try {
   return kAnswer(command, params, data);

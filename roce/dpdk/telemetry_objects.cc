@@ -18,7 +18,7 @@ namespace {
 
 static_assert(ObjectTables::kNumberBits + kQpnBlockBits == 32 && cm::kIdNumberBits == ObjectTables::kNumberBits);
 
-/// What is asked for.
+/// A parsed question.
 struct Question {
   uint64_t mac = 0;
   uint64_t kind = 0;
@@ -37,7 +37,7 @@ bool read_question(std::string_view text, Question& question) {
   return text.empty() && question.kind < kObjectKinds;
 }
 
-/// An answer under construction. All objects are counted; those rows are kept that were asked for and fit.
+/// An answer in the making. All objects are counted; rows are kept if they were asked for and fit.
 class Rows {
  public:
   explicit Rows(uint64_t skip) : skip_(skip) {}
@@ -68,8 +68,8 @@ AddressRow address_row(const cm::SocketAddress& address) {
   return row;
 }
 
-/// Lists the objects of an engine, under numbers that begin with a block of queue pair numbers, which no other engine
-/// of the device has.
+/// Lists the objects of an engine. Their numbers begin with one of its blocks of queue pair numbers, which no other
+/// engine of the device has.
 class Lister {
  public:
   Lister(EndpointImpl& endpoint, Rows& rows)

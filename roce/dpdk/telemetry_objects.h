@@ -5,7 +5,7 @@
 
 namespace uroce {
 
-/// As telemetry calls it, by a thread that owns no engine.
+/// Called by telemetry, in a thread that owns no engine.
 int on_objects(const char* command, const char* params, rte_tel_data* data);
 
 }  // namespace uroce

@@ -29,8 +29,8 @@ extern "C" int rte_telemetry_init(const char* runtime_dir, const char* rte_versi
 namespace uroce {
 namespace {
 
-/// Where it is, and where it was. DPDK keeps a pointer to the path, which a thread that ends, or a fork's parent, may
-/// still read when there is another one; with the last it removes the socket when the process ends.
+/// The present place of the socket, and earlier ones. DPDK keeps a pointer to the path, and a thread that ends, or a
+/// fork's parent, may still read an earlier one; by the present one DPDK removes the socket when the process ends.
 struct Places {
   std::forward_list<ReachableDirectory> all;  // the latest first
   const ReachableDirectory* now = nullptr;
@@ -42,7 +42,7 @@ Places& places() {
   return *immortal;
 }
 
-/// A thread of DPDK's that ends since its socket is no more is no news.
+/// That DPDK's thread ends because its socket was replaced is not worth a line.
 int log_of_telemetry(uint32_t level, uint32_t type, const char* format, ...) {
   if (std::strstr(format, "telemetry thread quitting") != nullptr) return 0;
   va_list args;
@@ -52,7 +52,7 @@ int log_of_telemetry(uint32_t level, uint32_t type, const char* format, ...) {
   return rc;
 }
 
-/// Sockets of this process that listen there.
+/// Sockets of this process that are bound there.
 std::vector<int> listening_at(const std::string& path) {
   std::vector<int> found;
   for (const std::string& name : names_in("/proc/self/fd")) {
@@ -90,7 +90,7 @@ bool start_telemetry(const std::string& directory) {
 bool start_telemetry_again(const std::string& before, const std::string& directory) {
   const std::vector<int> old = listening_at(before);
   if (!start_telemetry(directory)) return false;
-  // Whoever waits for connections there stops waiting, and ends.
+  // A thread that waits for connections there is woken, and ends.
   for (const int fd : old) {
     shutdown(fd, SHUT_RDWR);
     close(fd);

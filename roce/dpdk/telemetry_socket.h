@@ -7,12 +7,12 @@ namespace uroce {
 
 inline constexpr const char* kTelemetryName = "dpdk_telemetry.v2";
 
-/// Listens at kTelemetryName in `directory`, which is made if necessary. Returns false when that cannot be.
+/// Listens at kTelemetryName in `directory`, which is made if necessary. Returns false when that fails.
 bool start_telemetry(const std::string& directory);
-/// The same for one that listens at `before` already, a path whose file is gone: that socket is closed.
+/// The same when a socket already listens at `before`, a path whose file is gone: that socket is closed.
 bool start_telemetry_again(const std::string& before, const std::string& directory);
 
-/// The path at which DPDK's telemetry of this process, started by `start_telemetry`, is bound; "" before.
+/// The path to which DPDK's telemetry of this process, started by `start_telemetry`, is bound; "" before.
 std::string telemetry_path();
 
 }  // namespace uroce

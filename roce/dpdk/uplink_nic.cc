@@ -16,7 +16,7 @@
 namespace uroce {
 namespace {
 
-/// Of the host that shares the port; its MAC is what makes it another than those of other ports.
+/// The host that shares the port; the MAC in its name distinguishes it from those of other ports.
 std::string host_of(const MacAddress& mac) {
   std::string name = "port-" + to_string(mac);
   std::erase(name, ':');
@@ -63,7 +63,7 @@ class UplinkNic final : public Nic {
   }
 
  private:
-  /// Programs take this for their own link.
+  /// Programs take the uplink's link for their own.
   void tell_link() {
     const bool up = link_is_up(plan_, *wire_);
     if (up != std::exchange(told_up_, up)) tell([up](segment::MemberRecord& record) { record.link_up = up; });
@@ -83,7 +83,7 @@ class UplinkNic final : public Nic {
   uint32_t told_mtu_ = 0;
 };
 
-/// False when there is another one already.
+/// False when there is one already.
 bool has_no_uplink(const std::string& directory, const MacAddress& mac, std::string& error) {
   segment::Directory others;
   if (!others.open(directory, error)) return false;

@@ -1,5 +1,4 @@
-// What wakes a thread that sleeps instead of driving a NIC: a descriptor, and how the NIC is told when to make it
-// readable.
+// Wakes a thread that sleeps instead of driving a NIC: a descriptor, and how the NIC is told when to make it readable.
 #pragma once
 
 namespace uroce {
@@ -8,25 +7,25 @@ class WakeSource {
  public:
   virtual ~WakeSource() = default;
 
-  /// Readable when a frame comes for a NIC that is armed. Any thread may wait for it; a turn of the engine
-  /// after `disarm` clears it.
+  /// Readable when a frame comes to an armed NIC. Any thread may wait for it; a turn of the engine after `disarm`
+  /// clears it.
   virtual int fd() const = 0;
 
-  /// Whether `stand_back` does anything. If not, a thread stands back by looking now and then.
+  /// Whether `stand_back` does anything. If not, a thread that stands back has to look now and then.
   virtual bool sees_left_lying() const = 0;
 
-  // By the owner of the engine. What is said last holds.
-  /// Nobody polls: every frame wakes. False when there is something to do already; then nothing is armed.
+  // To be called by the owner of the engine. The last call counts.
+  /// No thread polls: every frame wakes. False when there is something to do already; then it is not armed.
   virtual bool arm() = 0;
-  /// Another thread polls: only frames that it leaves lying wake. False when there is something to do now, for the
-  /// other one.
+  /// Another thread polls: only frames that it leaves lying wake. False when there is already something to do for that
+  /// thread.
   virtual bool stand_back() = 0;
-  /// The thread is awake: nothing wakes it.
+  /// The thread is awake: nothing needs to wake it.
   virtual void disarm() = 0;
-  /// What was sent lies unread with somebody who wants to know of it: however soundly the owner wants to sleep, it has
-  /// to make a turn within Driving::kWatch. As of the last turn, `arm` or `look`.
+  /// A receiver that is to be rung has not read its frames: however long the owner wants to sleep, it has to make a
+  /// turn within Driving::kWatch. As of the last turn, `arm` or `look`.
   virtual bool watching() const = 0;
-  /// Sees to what was sent since.
+  /// Handles what was sent since.
   virtual void look() = 0;
 };
 

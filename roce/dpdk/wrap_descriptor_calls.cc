@@ -1,9 +1,9 @@
 // No descriptor of the device outlives exec: DPDK makes its own without close-on-exec, and a program that starts others
 // would hand them its telemetry socket, its wires and its interfaces.
 //
-// For targets that link DPDK's archives with -Wl,--wrap=... for each of these functions, which are all those with which
-// the archives make descriptors. (`recvmsg` is in wrap_interrupt_calls.cc; what drivers load at run time opens in its
-// own way, which `verbs_exec` looks at.)
+// For targets that link DPDK's archives with -Wl,--wrap=... for each of these functions, which are all with which the
+// archives make descriptors. (`recvmsg` is in wrap_interrupt_calls.cc; libraries that drivers load at run time open
+// theirs in another way, which `verbs_exec` checks.)
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/epoll.h>

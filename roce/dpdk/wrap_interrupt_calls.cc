@@ -19,7 +19,7 @@ HIDDEN ssize_t __wrap_sendmsg(int fd, const msghdr* message, int flags) {
 }
 
 HIDDEN ssize_t __wrap_recvmsg(int fd, msghdr* message, int flags) {
-  // What another process sends does not outlive exec: see wrap_descriptor_calls.cc.
+  // Descriptors from another process do not outlive exec: see wrap_descriptor_calls.cc.
   return uroce::guarded_recvmsg(__real_recvmsg, fd, message, flags | MSG_CMSG_CLOEXEC);
 }
 
@@ -28,7 +28,7 @@ HIDDEN int __wrap_connect(int fd, const sockaddr* address, socklen_t length) {
 }
 
 // Does nothing: EAL opens the system log, which would change the name under which the program itself writes to it.
-// uroce never logs there.
+// uroce does not log there.
 HIDDEN void __wrap_openlog(const char* /*name*/, int /*option*/, int /*facility*/) {}
 
 }  // extern "C"

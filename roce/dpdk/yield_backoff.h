@@ -1,13 +1,13 @@
 // How often a program that polls in vain offers its CPU to others.
 //
-// The peer that it waits for may need this very CPU, so it has to yield. Where nobody else wants the CPU, that is a
-// call of the kernel for nothing, and costs as much as some dozen polls. So what came of a yield decides when the next
-// one is due. While other threads run here, each poll that finds nothing yields. When none has run for a while, the
-// program polls for a part of that while before it yields again: a thread that was away for some time and comes back
-// waits for an eighth of that time at most, and never longer than kLongest.
+// The peer that it waits for may need this very CPU, so it has to yield. When no other thread wants the CPU, a yield is
+// a system call for nothing, and costs as much as a few dozen polls. So the result of a yield decides when the next one
+// is due. While other threads run here, each poll that finds nothing yields. When none has run for a while, the program
+// polls for a part of that while before it yields again: a thread that was away for some time and comes back waits for
+// an eighth of that time at most, and never longer than kLongest.
 //
-// Reads no clock and makes no calls. Any thread may call it at any time: what two threads say at once is news of the
-// same CPUs, and the later word stays.
+// Reads no clock and makes no calls. Any thread may call it at any time: what two threads report at once is about the
+// same CPUs, and the later report stays.
 #pragma once
 
 #include <algorithm>
@@ -20,11 +20,11 @@ namespace uroce {
 
 class YieldBackoff {
  public:
-  /// A program that has found something does not yield for so long: it may find more.
+  /// A program that has found something does not yield for this long, since it may find more.
   static constexpr Duration kPatience = microseconds(4);
   static constexpr Duration kLongest = microseconds(50);
   static constexpr int64_t kParts = 8;
-  /// A yield that took longer was no mere call: another thread ran. One that was shorter may be either.
+  /// A yield that took longer was more than a call: another thread ran. A shorter one may be either.
   static constexpr Duration kOthersRan = microseconds(3);
 
   /// A poll found something.

@@ -1,5 +1,5 @@
-// What libraries that are loaded for a driver open is closed on exec, too (see wrap_descriptor_calls.cc): they do not
-// ask for it, so it is said of each descriptor once it is there.
+// Descriptors opened by libraries that are loaded for a driver are closed on exec, too (see wrap_descriptor_calls.cc):
+// the libraries do not ask for that, so each is marked as soon as it is open.
 //
 // For targets with -Wl,--wrap=... for each of these functions.
 #include <fcntl.h>
@@ -24,7 +24,7 @@ T* close_on_exec(T* opened, FILE* (*file_of)(T*)) {
 
 }  // namespace
 
-// Of the types, which are the libraries' own, only pointers are known here.
+// Only pointers to the types, which are the libraries' own, are used here.
 extern "C" {
 
 struct pcap;

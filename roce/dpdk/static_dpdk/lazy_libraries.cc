@@ -33,7 +33,7 @@
   X(pcap_setdirection) X(pcap_setnonblock) X(pcap_stats)
 // clang-format on
 
-// The function is a jump through its slot; `endbr64` first, as its address is taken.
+// Each function is a jump through its slot; `endbr64` comes first, as its address is taken.
 #define DEFINE_JUMP(name)                                                                           \
   extern "C" __attribute__((visibility("hidden"))) void* uroce_slot_##name;                         \
   void* uroce_slot_##name = nullptr;                                                                \
@@ -56,7 +56,7 @@ constexpr Slot kBpf[] = {BPF_FUNCTIONS(SLOT_ENTRY)};
 constexpr Slot kXdp[] = {XDP_FUNCTIONS(SLOT_ENTRY)};
 constexpr Slot kPcap[] = {PCAP_FUNCTIONS(SLOT_ENTRY)};
 
-/// Silences the library: both write irrelevant messages to stderr, such as about sections of other tools' programs.
+/// Silences the library: both print irrelevant messages, such as about sections of other tools' programs.
 void silence(void* library, const char* set_print) {
   using SetPrint = void* (*)(void*);
   const auto set = reinterpret_cast<SetPrint>(dlsym(library, set_print));

@@ -17,7 +17,7 @@
 namespace uroce {
 namespace {
 
-/// As an application has it after --vdev.
+/// Makes a port as an application has it after --vdev.
 std::string make_port(unsigned end) {
   const QuietDpdk quiet;
   const std::string devargs = memif_end(4, end);

@@ -12,7 +12,7 @@
 
 namespace uroce {
 
-/// What DPDK's telemetry of this process answers, as `uroce stats` asks it.
+/// The answer of this process's DPDK telemetry, asked for as `uroce stats` does.
 inline std::string asked(const std::string& question) {
   const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   sockaddr_un address{};

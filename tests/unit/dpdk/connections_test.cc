@@ -38,7 +38,7 @@ class Program final : private cm::EventSink, private Observer {
     if (endpoint_) listen_to_events(false);
   }
 
-  /// With its connection manager, under the lock.
+  /// Runs `f` with the connection manager, under the lock.
   template <typename F>
   auto with(F&& f) {
     const EngineLock owner(*endpoint_);
@@ -54,7 +54,7 @@ class Program final : private cm::EventSink, private Observer {
       return manager.listen(*id, 8);
     });
   }
-  /// Up to where it can connect.
+  /// An Id whose address and route are resolved.
   cm::Id* resolve(const char* address, uint16_t port = kPort, cm::PortSpace space = cm::PortSpace::kTcp) {
     cm::Id* const id = with([&](cm::RdmaCm& manager) {
       cm::Id* const made = manager.create_id(space, space == cm::PortSpace::kUdp ? QpType::kUd : QpType::kRc, nullptr);
@@ -77,12 +77,12 @@ class Program final : private cm::EventSink, private Observer {
   void disconnect(cm::Id& id) {
     EXPECT_EQ(with([&](cm::RdmaCm& manager) { return manager.disconnect(id, now()); }), 0);
   }
-  /// Data comes to its queue pair.
+  /// Tells it that data came to its queue pair.
   void note_data() {
     const EngineLock owner(*endpoint_);
     endpoint_->connections().note_established(kServerQpn);
   }
-  /// Whether it has heard of anything, after one more turn.
+  /// Whether there is an event, after one more turn.
   bool has_event() {
     const EngineLock owner(*endpoint_);
     endpoint_->connections().on_turn(now());
@@ -148,7 +148,7 @@ class Program final : private cm::EventSink, private Observer {
 
 class Connections : public testing::Test {
  protected:
-  /// From REQ to both having disconnected.
+  /// From REQ to both sides having disconnected.
   static void live(Program& client, Program& server, const char* address) {
     cm::Id* const active = client.resolve(address);
     client.connect(*active);
@@ -185,8 +185,8 @@ TEST_F(Connections, OfTwoProgramsOfAHost) {
   EXPECT_EQ(client.counter(&Counters::rx_drop_no_qp), 0u);
 }
 
-/// Data may overtake the message with which the client says that it is ready: it says the same. But not of a later
-/// connection of that queue pair.
+/// Data may overtake the message with which the client reports that it is ready, and has the same effect. But not on a
+/// later connection of that queue pair.
 TEST_F(Connections, AreEstablishedByDataOnce) {
   Program server("host", "10.0.0.1/24"), client("host", "10.0.0.1/24");
   ASSERT_EQ(server.listen(), 0);
@@ -231,7 +231,7 @@ TEST_F(Connections, OfAProgramWithItself) {
 TEST_F(Connections, AreRefusedWhereNobodyListens) {
   Program client("two", "10.0.0.2/24"), silent("one", "10.0.0.1/24");
   refused(client, "10.0.0.1");
-  refused(client, "10.0.0.2");  // itself, alone
+  refused(client, "10.0.0.2");  // its own address: no other program listens
   Program neighbour("two", "10.0.0.2/24");
   refused(client, "127.0.0.1");
 }
@@ -262,7 +262,7 @@ TEST_F(Connections, DatagramServicesAreFound) {
   EXPECT_EQ(answer.datagram.qpn, kServerQpn);
 }
 
-/// A machine: its uplink on a wire to another one, and a segment for its programs.
+/// A machine: its uplink, on a wire to another machine, and a segment for its programs.
 struct Machine {
   Machine(const std::string& name, const std::string& address) : segment("shmlan:" + name) {
     EndpointConfig config = Program::settings("", address, memif_end(20, name == "left" ? 0 : 1));

@@ -33,7 +33,7 @@ class HeldEndsTest : public testing::Test {
     config.max_qps = 4;
     return config;
   }
-  /// A receive of `qp` ends.
+  /// A receive of `qp` completes.
   void complete(Qp& qp) {
     QpAttributes attributes;
     attributes.av.dgid = *parse_ip("10.0.0.2");
@@ -102,7 +102,7 @@ TEST_F(HeldEndsTest, NothingElseWaits) {
   EXPECT_EQ(held_.next_look(), Instant::never());
 }
 
-/// Sends end in one queue and receives in another: it is told when both were polled, in whatever order.
+/// Sends complete in one queue and receives in another: the DREQ is passed on when both were polled, in any order.
 TEST_F(HeldEndsTest, OfTwoQueuesBothArePolledFirst) {
   CompletionQueue* const sends = engine_.objects().create_cq(16, nullptr);
   QpInit init = qp_->init();

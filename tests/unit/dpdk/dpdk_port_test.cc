@@ -50,7 +50,7 @@ class DpdkPortTest : public testing::Test {
     port_ = DpdkPort::start(options, error);
     ASSERT_NE(port_, nullptr) << error;
   }
-  /// Nothing of what a test did is left: every buffer is back in the pool.
+  /// Nothing of a test is left: every buffer is back in the pool.
   void TearDown() override {
     drain();
     port_.reset();
@@ -59,7 +59,7 @@ class DpdkPortTest : public testing::Test {
     rte_ring_free(from_port_);
   }
 
-  /// Frames that begin with a number of their own. How many the port gave buffers for.
+  /// Sends frames that begin with their number. Returns how many buffers the port gave.
   uint32_t send(uint32_t wanted) {
     TxFrame frames[Port::kMaxBurst];
     const uint32_t count = port_->acquire_tx(frames, wanted);
@@ -71,7 +71,7 @@ class DpdkPortTest : public testing::Test {
     port_->send(frames, count);
     return count;
   }
-  /// What lies in the cable, as numbers; it is taken out.
+  /// Takes the frames out of the cable, as numbers.
   std::vector<uint32_t> drain() {
     std::vector<uint32_t> numbers;
     void* mbuf = nullptr;
@@ -85,7 +85,7 @@ class DpdkPortTest : public testing::Test {
     for (int i = 0; i < count; i++) port_->on_turn(now_ = now_ + milliseconds(milliseconds_each));
   }
 
-  /// A frame whose bytes count up, in pieces of these sizes.
+  /// A frame whose bytes count up, in segments of these sizes.
   void put_in(const std::vector<uint32_t>& pieces) {
     rte_mbuf* head = nullptr;
     uint8_t next = 0;
@@ -145,7 +145,7 @@ TEST_F(DpdkPortTest, APortThatStaysStuckLosesFramesInsteadOfHoldingEverythingUp)
   turns(10, 10);
   EXPECT_FALSE(port_->tx_pending());
   EXPECT_EQ(port_->counters().tx_dropped_stuck, 20u - kRoom);
-  // From now on what it does not take is lost at once: the sender goes on.
+  // From now on frames that the port does not take are lost at once, and the sender goes on.
   for (unsigned i = 1; i <= 10; i++) {
     EXPECT_EQ(send(10), 10u);
     EXPECT_EQ(port_->counters().tx_dropped_stuck, 20u - kRoom + 10 * i);
@@ -254,7 +254,7 @@ TEST_F(DpdkPortTest, WholeBuffersArePassedOnInOrder) {
   EXPECT_EQ(arrived, all);
 }
 
-/// Lent and not used, of which some would be too many; that none is lost is seen in the end.
+/// Buffers lent and not used, some of which claim too many bytes; that none is lost is checked in the end.
 TEST_F(DpdkPortTest, EmptyFramesAreNotSentAndTheirBuffersComeBack) {
   for (int time = 0; time < 3; time++) {
     TxFrame frames[Port::kMaxBurst];
@@ -268,7 +268,7 @@ TEST_F(DpdkPortTest, EmptyFramesAreNotSentAndTheirBuffersComeBack) {
   }
 }
 
-/// What waits, or lies ready, when a port is closed; that none is lost is seen in the end.
+/// Frames that wait, or are ready, when a port is closed; that none is lost is checked in the end.
 TEST_F(DpdkPortTest, IsClosedWhileFramesWait) {
   ASSERT_EQ(send(kRoom + 5), kRoom + 5);
   EXPECT_TRUE(port_->tx_pending());

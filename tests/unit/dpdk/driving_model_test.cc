@@ -38,10 +38,10 @@ struct Host {
   bool letter = false;
   bool rung = false;
   uint64_t wakes = 0;
-  // What lies here, and what the sender of it knows.
+  // Frames that lie here, and what their sender knows.
   std::deque<Instant> frames;
   uint64_t read = 0;
-  Duration longest{0};  // that a frame lay
+  Duration longest{0};  // for which a frame lay
   uint64_t found = 0;
   uint32_t rung_at = UINT32_MAX;
   std::optional<uint64_t> lay_at;
@@ -102,7 +102,7 @@ class World {
     to.letter = true;
     if (to.asleep && !to.naps) wake(to);
   }
-  /// The sender's look, in its turns.
+  /// The sender's look, during its turns.
   void look(Host& to) {
     if (now_ < to.next_look) return;
     to.next_look = now_ + kLook;
@@ -194,7 +194,7 @@ TEST(DrivingModel, WhoPollsIsLeftAlone) {
   EXPECT_LE(world.host(0).longest, microseconds(2));
 }
 
-/// A frame for `manner`, from a program that polls, comes after it has done that for long.
+/// A program that polls has done so for long when a frame for `manner` comes from it.
 Duration lies_for(Manner before, Manner manner, Manner sender) {
   World world(1);
   world.set(0, before);
@@ -220,7 +220,7 @@ TEST(DrivingModel, WhoWakesWhomAndWithinWhichTime) {
   EXPECT_LE(lies_for(Manner::kPolls, Manner::kPolls, Manner::kPolls), microseconds(2));
 }
 
-/// It posts and looks into its CQ between two waits, as qperf's *_poll_lat does.
+/// It posts and looks into its CQ between two waits, like qperf's *_poll_lat.
 TEST(DrivingModel, WhoPollsItsMemoryIsFoundOut) {
   World world(1);
   world.set(0, Manner::kPolls);
@@ -252,7 +252,7 @@ TEST(DrivingModel, WhoLosesItsCoreOnceKeepsItsPeace) {
   EXPECT_LE(world.host(0).wakes - before, 125u);
 }
 
-/// Frames never lie for longer than the longest look, whatever programs and schedulers do.
+/// No frame lies for longer than the longest look, whatever programs and schedulers do.
 TEST(DrivingModel, DrawnProgramsOnDrawnCores) {
   for (uint64_t seed = 1; seed <= 40; seed++) {
     World world(seed);

@@ -22,7 +22,7 @@ class DrivingTest : public testing::Test {
     return driving_.after({.at = now_, .work = work, .next_timeout = Instant::never()});
   }
   Driving::Next before(bool called = false) const { return driving_.before(now_, called); }
-  /// The thread comes when nobody has driven, and finds something or not.
+  /// The thread makes turns when none were made, and finds something or not.
   void come(bool rung, bool found) { driving_.note_turns(now_, rung, found); }
 
   Driving driving_{Progress::kAuto};
@@ -39,7 +39,7 @@ TEST_F(DrivingTest, WhoPollsIsLeftAloneForLongerAndLonger) {
   EXPECT_EQ(before(), (Driving::Next{Do::kStandBack, Driving::kLookLast}));
 }
 
-/// A second of polling costs the program some hundred wake-ups, and not thousands.
+/// A second of polling costs the program some hundred wake-ups, not thousands.
 TEST_F(DrivingTest, ASecondOfPollingIsDisturbedAHundredTimes) {
   int looks = 0;
   for (const Instant end = now_ + milliseconds(1000); now_ < end; looks++) {
@@ -58,7 +58,7 @@ TEST_F(DrivingTest, AfterALongPauseItBeginsAnew) {
   EXPECT_EQ(before(), (Driving::Next{Do::kStandBack, Driving::kLookFirst}));
 }
 
-/// One that computes, and looks in now and then.
+/// A program that computes, and polls now and then.
 TEST_F(DrivingTest, WhoMakesACallNowAndThenDoesNotPoll) {
   poll(milliseconds(100));
   for (int i = 0; i < 20; i++) {
@@ -91,7 +91,7 @@ TEST_F(DrivingTest, WhoIsRungHasALook) {
   EXPECT_EQ(before(true).what, Do::kDrive);
 }
 
-/// A program that polls and has not for a moment may have lost its CPU: its thread stands back while that can be.
+/// A polling program that pauses for a moment may have lost its CPU: its thread stands back for as long as that may be.
 TEST_F(DrivingTest, WhoLosesItsCpuKeepsTheEngine) {
   poll(milliseconds(100));
   pass(milliseconds(1));
@@ -132,7 +132,7 @@ TEST_F(DrivingTest, FramesLeftLyingOnceAreNot) {
   EXPECT_FALSE(driving_.polls_memory(now_));
 }
 
-/// For how long a program counts as one that polls its memory, from now on.
+/// For how long from now on a program counts as polling its memory.
 Duration memory_time(const Driving& driving, Instant now) {
   Duration time{0};
   while (driving.polls_memory(now + time)) time = {time.ns + 100'000};
@@ -154,7 +154,7 @@ TEST_F(DrivingTest, ItIsTriedAgainLaterAndLaterWhetherItStillDoes) {
     pass(time);
   }
   EXPECT_GE(last, milliseconds(79));
-  // One that has polled its CQ in between is not believed for so long.
+  // One that has polled its CQ in between counts so for less time.
   poll(milliseconds(20));
   for (int i = 0; i < 3; i++) {
     driving_.note_driven(now_);
@@ -196,7 +196,7 @@ TEST_F(DrivingTest, WhereYieldsAreLongAPassiveTargetSleepsInstead) {
   EXPECT_TRUE(driving_.crowded(now_)) << "after twice the time each time";
 }
 
-/// A program that is on a CPU, and makes no calls: waking the thread for each frame costs more than naps.
+/// A program on a CPU makes no calls: waking the thread for each frame costs more than naps.
 TEST_F(DrivingTest, WhereYieldsAreLongAndTheProgramComputesItNaps) {
   driving_.note_yielded(now_, now_ + milliseconds(3));
   pass(milliseconds(3));

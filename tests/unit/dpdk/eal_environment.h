@@ -31,7 +31,7 @@ class EalEnvironment : public testing::Environment {
   std::optional<TemporaryRuntimeDir> dir_;
 };
 
-/// One for the program, whichever of its files begins.
+/// One for the program, whichever of its files is initialised first.
 inline testing::Environment* const kEal = testing::AddGlobalTestEnvironment(new EalEnvironment);
 
 }  // namespace uroce

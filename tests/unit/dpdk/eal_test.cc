@@ -10,7 +10,7 @@
 namespace uroce {
 namespace {
 
-/// A DPDK application that opens an endpoint and does not say that DPDK runs.
+/// A DPDK application that opens an endpoint without saying that EAL runs.
 [[noreturn]] void start_twice() {
   char name[] = "application", no_huge[] = "--no-huge", no_files[] = "--no-shconf", no_pci[] = "--no-pci";
   char no_telemetry[] = "--no-telemetry", memory[] = "-m", megabytes[] = "16";

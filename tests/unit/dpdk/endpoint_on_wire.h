@@ -16,9 +16,9 @@ namespace uroce {
 
 class EndpointOnWire {
  public:
-  static constexpr uint32_t kBytes = 150'000;  // many packets, and no whole number of them
+  static constexpr uint32_t kBytes = 150'000;  // many packets, and not a whole number of them
 
-  /// `port`: as a user writes it. What `open` says of a failure is in `error`.
+  /// `port`: as a user writes it. `error` has the line with which `open` fails.
   explicit EndpointOnWire(const std::string& port, Progress progress = Progress::kAuto) {
     config.port = port;
     config.progress = progress;
@@ -70,12 +70,12 @@ class EndpointOnWire {
     set(QpState::kRts, kAttrSqPsn | kAttrTimeout | kAttrRetryCnt | kAttrRnrRetry | kAttrMaxQpRdAtomic);
   }
 
-  /// Other bytes for each.
+  /// Fills memory with bytes that depend on `seed`.
   void fill(uint32_t seed) {
     for (uint32_t i = 0; i < kBytes; i++) out[i] = static_cast<uint8_t>((i * 2654435761u + seed) >> 13);
   }
 
-  /// Writes all of `out` to the peer's `in`, `times` times, and drives until that is done.
+  /// Writes all of `out` to the peer's `in`, `times` times, and drives until all are complete.
   WcStatus write(int times) {
     WcStatus status = WcStatus::kSuccess;
     for (int left = times, posted = 0; left > 0 && status == WcStatus::kSuccess;) {
@@ -90,7 +90,8 @@ class EndpointOnWire {
     return status;
   }
 
-  /// As the engine left it: the caller owns it for the moment, so that the compiler and ThreadSanitizer see the order.
+  /// The received bytes. The caller owns the engine for a moment, so that the compiler and ThreadSanitizer see the
+  /// order.
   std::vector<uint8_t> received() {
     const EngineLock owner(*endpoint);
     return in;

@@ -13,7 +13,7 @@ namespace uroce {
 namespace {
 
 TEST(EndpointRegistry, AsManyFitAgainWhenAllHaveGone) {
-  EndpointRegistry registry;  // not the process's
+  EndpointRegistry registry;  // not the one of the process
   Observer observer;
   std::vector<std::unique_ptr<EndpointImpl>> endpoints;  // never opened
   for (size_t i = 0; i <= EndpointRegistry::kMaxEndpoints; i++) {

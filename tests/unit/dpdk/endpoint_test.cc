@@ -119,7 +119,7 @@ SchedulerAttributes attributes_of(pid_t thread) {
   return attributes;
 }
 
-/// Asked of the kernel with a thread of the test.
+/// Whether the kernel has them, tried with a thread of the test.
 bool kernel_has_slices() {
   uint64_t slice = 0;
   std::thread([&] {

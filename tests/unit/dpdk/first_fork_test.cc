@@ -50,7 +50,7 @@ class FirstFork : public testing::Test {
     EXPECT_EQ(Endpoint::open(config(), observer, error), nullptr) << "the switch is full";
   }
 
-  /// Forks while a thread does `f` again and again; so does each child, once. False when one of them waits for ever.
+  /// Forks while a thread repeats `f`; each child does it once. False when a child never ends.
   static bool forks_while(void (*f)()) {
     std::atomic<unsigned> done{0};
     std::atomic<bool> stop{false};

@@ -16,7 +16,7 @@ TEST(LcoreLease, AnIdOfItsOwnIsGivenBack) {
   std::string error;
   ASSERT_TRUE(first.take(rte_get_main_lcore(), error)) << error;
   const unsigned before = rte_lcore_count();
-  for (int i = 0; i <= RTE_MAX_LCORE; i++) {  // oftener than there are ids
+  for (int i = 0; i <= RTE_MAX_LCORE; i++) {  // more often than there are ids
     LcoreLease second;
     ASSERT_TRUE(second.take(rte_get_main_lcore(), error)) << i << ": " << error;
     EXPECT_NE(second.id(), first.id());

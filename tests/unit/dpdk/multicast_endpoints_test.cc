@@ -29,7 +29,7 @@ EndpointConfig settings(const std::string& port, const std::string& host, const 
   return config;
 }
 
-/// A program with a queue pair of datagrams.
+/// A program with a UD queue pair.
 class Listener {
  public:
   explicit Listener(const EndpointConfig& config) {
@@ -73,7 +73,7 @@ class Listener {
     EXPECT_EQ(endpoint_->engine().post_send(*qp_, wr, endpoint_->now()), PostResult::kOk);
     endpoint_->transmit();
   }
-  /// How many came, until none did for a while. `at_least`: so many are waited for, for ever.
+  /// How many came, until none did for a while. Waits for ever for `at_least` of them.
   uint32_t received(uint32_t at_least = 0) {
     uint32_t count = 0;
     for (int idle = 0; idle < 100 || count < at_least; idle++) {
@@ -136,7 +136,7 @@ TEST(MulticastOfEndpoints, ReachesProgramsOfAnotherMachine) {
         b(settings("shmlan:right", "", "")), idle(settings("shmlan:right", "", ""));
     a.join();
     b.join();
-    // A datagram is not repeated: the wire is there, and both have said that they listen.
+    // A datagram is not repeated, so the wire must be up, and both must have reported that they listen.
     const auto reports = [&] {
       const EngineLock owner(*uplinks[0]);
       return uplinks[0]->engine().counters().rx_packets;

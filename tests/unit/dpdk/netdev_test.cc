@@ -35,10 +35,10 @@ bool ip(const std::string& words) { return std::system(("ip " + words + " 2>/dev
 constexpr MacAddress kMac{{0x02, 0, 0, 0, 0, 0x0a}};
 constexpr MacAddress kOtherMac{{0x02, 0, 0, 0, 0, 0x0b}};
 const LocalAddress kFour{IpAddress::v4(0x0a090807), 20, 0};
-const LocalAddress kLabelled{IpAddress::v4(0x0a096301), 24, 0};  // "near0:1", which is no interface
+const LocalAddress kLabelled{IpAddress::v4(0x0a096301), 24, 0};  // "near0:1", which is a label and no interface
 const LocalAddress kWithPeer{IpAddress::v4(0x0a4d0001), 30, 0};
 
-/// near0 is ours; far0 is the other end of the cable. The thread's namespace is its own.
+/// Makes a cable: near0 is ours, far0 is its other end. In a network namespace of this thread's own.
 std::string make_cable() {
   if (unshare(CLONE_NEWNET) != 0) return "no right to make a network namespace";
   if (!ip("link add near0 type veth peer name far0")) return "no veth interfaces here";
@@ -61,7 +61,7 @@ void with_cable(const std::function<void()>& test) {
   if (!skip.empty()) GTEST_SKIP() << skip;
 }
 
-/// Planned, and not opened.
+/// Planned, but not opened.
 struct PortOverNear {
   PortOverNear() {
     config.port = "net_af_packet0,iface=near0";
@@ -92,7 +92,7 @@ TEST(Netdev, IsAsTheKernelHasIt) {
     EXPECT_EQ(netdev->mtu, 4200u);
     EXPECT_TRUE(netdev->up);
     EXPECT_TRUE(netdev->carrier);
-    // IPv4 first, though it came last; without the address that the kernel made from the MAC.
+    // IPv4 first, though added last; without the address that the kernel derived from the MAC.
     EXPECT_EQ(netdev->addresses, (std::vector<LocalAddress>{kFour, kLabelled, kWithPeer, six()}));
     errno = 0;
     EXPECT_FALSE(read_netdev("nobody0"));
@@ -105,7 +105,7 @@ TEST(Netdev, IsAsTheKernelHasIt) {
   });
 }
 
-/// The kernel tells of a carrier by work of its own, some time after it changed.
+/// The kernel reports a carrier asynchronously, some time after it changed.
 bool carrier_becomes(bool wanted) {
   constexpr int kLooks = 300;
   for (int i = 0; i < kLooks && netdev_carrier("near0") != wanted; i++) usleep(10000);
@@ -127,7 +127,7 @@ TEST(Netdev, CarrierGoesWithTheOtherEnd) {
   });
 }
 
-/// What anybody gets who wants the port now.
+/// The errno for any program that now binds to the port.
 int bind_port(const LocalAddress& address, uint16_t port) {
   const bool v4 = address.ip.is_v4();
   const int fd = socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -162,7 +162,7 @@ TEST(Netdev, ThePortOfRoceIsHeldAtEachAddress) {
       }
       EXPECT_EQ(bind_port(address, 4791), 0);
     }
-    // One that this host does not have: the kernel does not answer for it, so there is nothing to hold.
+    // An address that this host does not have: the kernel does not answer for it, so there is nothing to hold.
     const LocalAddress foreign{IpAddress::v4(0x0a090001), 20, 0};
     std::string error;
     RocePortHold hold;
@@ -189,7 +189,7 @@ TEST(Netdev, AnAddressOfSomebodyElseOnTheWireIsFound) {
   });
 }
 
-/// Says without a pause on near1, another network, that `ip` is there: so that something is heard in every moment.
+/// Announces `ip` without a pause on near1, another network, so that a frame is heard at every moment.
 class Shouter {
  public:
   explicit Shouter(const IpAddress& ip) : thread_([this, ip] { shout(ip); }) {}
@@ -227,7 +227,7 @@ TEST(Netdev, WhoIsOnAnotherNetworkHasNoSayHere) {
   });
 }
 
-/// Sees what a program would see of its addresses.
+/// Records what a program would see of its addresses.
 class Witness final : public Observer {
  public:
   void on_port_event(AsyncEvent event) override { gid_changes_ += event == AsyncEvent::kGidChange ? 1 : 0; }
@@ -240,7 +240,7 @@ class Witness final : public Observer {
 /// A program on the segment of this namespace.
 struct OnSegment {
   OnSegment() : endpoint(Endpoint::open({}, witness, error)) { EXPECT_NE(endpoint, nullptr) << error; }
-  /// Its IPv4 addresses, with 198.19. for a private one.
+  /// Its IPv4 addresses, with 198.19. in place of a private one.
   std::string addresses() const {
     std::string text;
     const EngineLock engine(*endpoint);
@@ -249,7 +249,7 @@ struct OnSegment {
     }
     return text;
   }
-  /// Waits until it has these.
+  /// Waits until it has the wanted addresses.
   bool has(const std::string& wanted) const {
     for (int i = 0; i < 500 && addresses() != wanted; i++) usleep(10'000);
     return addresses() == wanted;
@@ -281,7 +281,7 @@ TEST(Netdev, AProgramOnASegmentFollowsTheMachinesAddresses) {
     EXPECT_TRUE(early.has("198.19. 10.8.2.1 ")) << early.addresses();
     EXPECT_TRUE(late.has("198.19. 10.8.2.1 ")) << late.addresses();
     EXPECT_EQ(late.witness.gid_changes(), 2);
-    // The others read it, too.
+    // The other members read it, too.
     segment::Directory all;
     std::string error;
     ASSERT_TRUE(all.open(directory.path() / "shmlan", error)) << error;
@@ -296,7 +296,7 @@ TEST(Netdev, AProgramOnASegmentFollowsTheMachinesAddresses) {
   if (!skip.empty()) GTEST_SKIP() << skip;
 }
 
-/// A process that has no descriptor left for anything, while one lives.
+/// A process without a free descriptor, while one lives.
 class NoDescriptors {
  public:
   NoDescriptors() {
@@ -326,7 +326,7 @@ TEST(Netdev, WithoutDescriptorsNothingIsKnown) {
   });
 }
 
-/// As in a service's sandbox. The filter is this thread's alone.
+/// As in the sandbox of a service. The filter is for this thread only.
 TEST(Netdev, WithoutNetlinkAnInterfaceHasNoAddresses) {
   with_cable([] {
     ASSERT_TRUE(test::deny_netlink());
@@ -340,7 +340,7 @@ TEST(Netdev, WithoutNetlinkAnInterfaceHasNoAddresses) {
   });
 }
 
-/// What happened meanwhile is seen when there are descriptors again.
+/// Changes in the meantime are noticed when there are descriptors again.
 TEST(Netdev, WithoutDescriptorsAnInterfaceStaysAsItWas) {
   const TemporaryRuntimeDir directory;
   with_cable([] {
@@ -359,7 +359,7 @@ TEST(Netdev, WithoutDescriptorsAnInterfaceStaysAsItWas) {
   });
 }
 
-/// An address whose port another RoCE stack has is not used, whatever comes beside it.
+/// An address whose port another RoCE stack has is not used, whatever other addresses are added.
 TEST(Netdev, AnAddressOfAnotherStackStaysUnused) {
   const TemporaryRuntimeDir directory;
   with_cable([] {
@@ -393,13 +393,13 @@ TEST(Netdev, AnAddressOfAnotherStackStaysUnused) {
 TEST(Netdev, WithoutDescriptorsAProgramOnASegmentKeepsItsAddresses) {
   const TemporaryRuntimeDir directory;
   with_cable([] {
-    int answers[2];  // of the shell, which has descriptors
+    int answers[2];  // of the shell, which is not short of descriptors
     ASSERT_EQ(pipe(answers), 0);
     FILE* const shell = popen(("sh >/proc/self/fd/" + std::to_string(answers[1])).c_str(), "w");
     ASSERT_NE(shell, nullptr);
     close(answers[1]);
     const OnSegment program;
-    usleep(300'000);  // it has looked once
+    usleep(300'000);  // for one look
     const std::string before = program.addresses();
     ASSERT_NE(before.find("10.9.99.1 "), std::string::npos) << before;
     const int changes = program.witness.gid_changes();
@@ -410,7 +410,7 @@ TEST(Netdev, WithoutDescriptorsAProgramOnASegmentKeepsItsAddresses) {
       char answer = '?';
       EXPECT_EQ(read(answers[0], &answer, 1), 1);
       EXPECT_EQ(answer, '0');
-      usleep(500'000);  // several looks
+      usleep(500'000);  // for several looks
       EXPECT_EQ(program.addresses(), before);
       EXPECT_EQ(program.witness.gid_changes(), changes);
     }
@@ -422,7 +422,7 @@ TEST(Netdev, WithoutDescriptorsAProgramOnASegmentKeepsItsAddresses) {
   });
 }
 
-/// Before anything of DPDK is started.
+/// Before any part of DPDK is started.
 TEST(Netdev, AnEndpointIsRefusedTheAddressOfSomebodyElse) {
   with_cable([] {
     EndpointConfig config;
@@ -437,7 +437,7 @@ TEST(Netdev, AnEndpointIsRefusedTheAddressOfSomebodyElse) {
   });
 }
 
-/// Whoever takes the address over has its port then, and we have it when the address comes back.
+/// Another program may take the address over, and has its port then; we have it when the address comes back.
 TEST(Netdev, ThePortOfRoceIsLeftWithTheAddress) {
   const TemporaryRuntimeDir directory;
   with_cable([] {

@@ -15,7 +15,7 @@
 namespace uroce {
 namespace {
 
-/// Meanwhile, between its refusal and its end, another may take what it looked at.
+/// Between a refusal and its end another endpoint may take the end that was looked at.
 TEST(NicKeeper, OneThatWasRefusedLeavesTheEndToWhoTookItThen) {
   const TemporaryRuntimeDir directory;
   EndpointConfig bad;
@@ -41,7 +41,7 @@ TEST(NicKeeper, OneThatWasRefusedLeavesTheEndToWhoTookItThen) {
 constexpr const char* kPciDevices = "/sys/bus/pci/devices";
 constexpr const char* kPciDevice = "0000:03:00.0";
 
-/// In the calling thread's view, the machine has this device alone. False where that cannot be arranged.
+/// Makes the machine seem to have this device alone, for the calling thread. False when that cannot be arranged.
 bool show_one_pci_device(const std::filesystem::path& folder) {
   std::filesystem::create_directory(folder / kPciDevice);
   std::ofstream(folder / kPciDevice / "config") << "4321";

@@ -25,7 +25,7 @@ struct Block {
   }
 };
 
-/// Walks the file as a reader does; checks that both lengths of every block agree.
+/// Walks the file as a reader does, and checks that both lengths of every block agree.
 std::vector<Block> read_blocks(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
@@ -68,7 +68,7 @@ TEST_F(PcapngTest, AFileHasOneWriter) {
   EXPECT_EQ(read_blocks(path()).size(), 2u) << "what was there before is gone";
 }
 
-/// A program asks as often as it opens its device.
+/// A program may try each time that it opens its device.
 TEST_F(PcapngTest, AFileThatCannotBeHadCostsNoDescriptor) {
   const auto next_descriptor = [] {
     const int fd = open("/", O_PATH | O_CLOEXEC);
@@ -155,7 +155,7 @@ TEST_F(PcapngTest, AFullBufferGoesToTheFileInOrder) {
     ASSERT_TRUE(writer) << error_;
     for (uint32_t i = 0; i < kFrames; i++) {
       writer->on_frame(Direction::kSent, Instant{i}, frame);
-      if (i % 100 == 50) writer->begin_flush();  // set aside, and not written yet when the buffer is full
+      if (i % 100 == 50) writer->begin_flush();  // set aside, but not written yet when the buffer is full
       if (i % 300 == 99) writer->finish_flush();
     }
   }

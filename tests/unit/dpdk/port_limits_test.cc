@@ -136,7 +136,7 @@ int noted_vlan(rte_eth_dev*, uint16_t vlan, int on) {
   return 0;
 }
 
-/// A virtio card drops every VLAN that it was not told of, also when it is not asked to filter any.
+/// A virtio card drops every VLAN that it was not told of, even without a filter.
 TEST(PortLimits, VirtioIsToldOfTheVlans) {
   ChangedPort port("vlans");
   rte_device& device = *port.device().device;
@@ -160,7 +160,7 @@ TEST(PortLimits, VirtioIsToldOfTheVlans) {
 }
 
 unsigned g_looks_until_link = 0;
-bool g_rested = true;  // since the last look: an interrupt would have had its turn
+bool g_rested = true;  // since the last look: an interrupt could be handled
 
 int link_that_comes_up(rte_eth_dev* device, int) {
   if (g_looks_until_link > 0 && std::exchange(g_rested, false)) g_looks_until_link--;
@@ -168,7 +168,7 @@ int link_that_comes_up(rte_eth_dev* device, int) {
   return 0;
 }
 
-/// Cards negotiate for a while after the start; what asks in that time sees no link.
+/// Cards negotiate for a while after the start, during which they have no link.
 TEST(PortLimits, WaitsForTheLink) {
   ChangedPort changed("negotiates");
   changed.ops.link_update = link_that_comes_up;
@@ -203,7 +203,7 @@ int link_to_a_peer(rte_eth_dev* device, int) {
   return 0;
 }
 
-/// A peer that is away is called more and more seldom; one that was there in between, as soon as at first.
+/// Attempts to reach an absent peer become rare; after a peer was there in between, they are as frequent as at first.
 TEST(PortLimits, APeerThatLeavesAgainIsCalledAsSoonAsBefore) {
   ChangedPort changed("leaves_again");
   changed.ops.dev_start = noted_start;

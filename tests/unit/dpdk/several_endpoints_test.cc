@@ -19,9 +19,9 @@
 
 #ifdef __SANITIZE_THREAD__
 // DPDK's own libraries are not built with the sanitizer, so that it sees them copy and clear memory of their heap, but
-// not the spinlock of that heap, through which the memory of one endpoint becomes another's. As it looks away from what
-// they call, it does not see them close the descriptor that their interrupt thread waited on, but it sees the wait,
-// which goes through us (dpdk/interrupt_guard.h): whoever gets that number next seems to race with it.
+// not the heap's spinlock, through which memory of one endpoint becomes another's. As it ignores what they call, it
+// does not see them close the descriptor that their interrupt thread waited on, but it sees the wait, which goes
+// through us (dpdk/interrupt_guard.h): the next owner of that number seems to race with it.
 extern "C" __attribute__((visibility("default"))) const char* __tsan_default_suppressions() {
   return "called_from_lib:librte_eal.so\n"
          "called_from_lib:librte_net_memif.so\n"
@@ -29,15 +29,15 @@ extern "C" __attribute__((visibility("default"))) const char* __tsan_default_sup
 }
 #endif
 
-// What only the stacks of the parent's threads hold looks like leaks to LeakSanitizer in a child, which has no such
-// threads.
+// Memory that only the parent's threads refer to looks like leaks to LeakSanitizer in a child, which does not have
+// their stacks.
 static bool in_a_child = false;
 extern "C" __attribute__((visibility("default"))) int __lsan_is_turned_off() { return in_a_child ? 1 : 0; }
 
 namespace uroce {
 namespace {
 
-/// DPDK starts in it with the first endpoint, and stays.
+/// DPDK uses it from the first endpoint on.
 class RuntimeDirOfTheProcess : public testing::Environment {
  public:
   void SetUp() override { dir_.emplace(); }
@@ -65,8 +65,9 @@ void exchange(EndpointOnWire& a, EndpointOnWire& b, int times, uint32_t seed) {
   EXPECT_EQ(b.received(), a.out);
 }
 
-/// One after the other, until the end. Nothing is allocated meanwhile: the allocator of Clang 14's AddressSanitizer
-/// does not make its locks ready for a fork, and a child that is born while one is held would wait for it for ever.
+/// Exchanges one after the other, until the end. Nothing is allocated meanwhile: the allocator of Clang 14's
+/// AddressSanitizer does not prepare its locks for a fork, and a child forked while one is held would wait for it for
+/// ever.
 class Exchanges {
  public:
   Exchanges(EndpointOnWire& a, EndpointOnWire& b)
@@ -99,7 +100,7 @@ class Exchanges {
 
   std::barrier<> together_{2};
   std::atomic<bool> stop_{false};
-  bool more_ = true;    // said by the first, between barriers
+  bool more_ = true;    // set by the first side, between barriers
   uint32_t count_ = 0;  // likewise
   std::thread one_;
   std::thread two_;
@@ -107,7 +108,7 @@ class Exchanges {
 
 class SeveralEndpointsTest : public testing::Test {
  protected:
-  /// A wire for each test: sockets of another that was just closed may still be known to the driver.
+  /// Each test has wires of its own: the driver may still know the sockets of others that were just closed.
   SeveralEndpointsTest() : wire_(serial_++), other_wire_(serial_++) {}
 
   void open_pair(EndpointOnWire& a, EndpointOnWire& b) {
@@ -246,7 +247,8 @@ TEST_F(SeveralEndpointsTest, TelemetryTellsOfEach) {
   tells("/uroce/endpoint", two);
 }
 
-/// What a child does in here ends it; 0 is good. It ends without a word of the parent's objects.
+/// Runs `what` in a child and returns its exit status; 0 is good. The child ends without destroying the parent's
+/// objects.
 int status_of_child(const std::function<int()>& what) {
   const pid_t child = fork();
   if (child == 0) {

@@ -25,8 +25,8 @@ EndpointConfig client_of(const std::string& device, const std::string& path) {
   return config;
 }
 
-/// Says nothing. It has room for the connections of two attempts that it has not accepted; a further attempt waits, if
-/// it waits at all.
+/// A silent server. It has room for the connections of two attempts that it has not accepted; a further attempt waits,
+/// if it waits at all.
 class Silent {
  public:
   explicit Silent(const std::string& path) : fd_(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
@@ -44,7 +44,7 @@ class Silent {
     for (int fd = 0; (fd = accept4(fd_, nullptr, nullptr, SOCK_CLOEXEC)) >= 0;) accepted_.push_back(fd);
   }
   size_t accepted() const { return accepted_.size(); }
-  /// Everybody who waits goes on with an error.
+  /// All waiting attempts fail.
   void close() {
     if (fd_ >= 0) ::close(fd_);
     fd_ = -1;
@@ -57,7 +57,7 @@ class Silent {
   std::vector<int> accepted_;
 };
 
-/// An end that begins anew too early never gets there, so each time the other side is given longer.
+/// A client that starts again too early never gets there, so each attempt is given more time.
 TEST(SlowWire, AConnectionThatTakesLongIsNotBegunAnewForEver) {
   const TemporaryRuntimeDir dir;
   const std::string path = dir.path().string() + "/slow.sock";

@@ -53,7 +53,7 @@ TEST(YieldBackoffTest, WhereOthersRunEveryPollYields) {
   }
 }
 
-/// Before anything is known of the CPU, it counts as one that others use.
+/// Before anything is known of the CPU, it is assumed to be shared.
 TEST(YieldBackoffTest, TheFirstYieldIsFollowedByAnother) {
   YieldBackoff backoff;
   backoff.on_yielded(kStart, kAlone);
@@ -96,7 +96,7 @@ TEST(YieldBackoffTest, WhoComesBackIsNoticedAtTheNextYield) {
   EXPECT_EQ(poll_in_vain(backoff, now, milliseconds(10), kOthersRan).longest, nanoseconds(30));
 }
 
-/// A loop that finds something now and then must not forget what it knows of its CPU.
+/// A program that finds something now and then must not forget what is known of its CPU.
 TEST(YieldBackoffTest, WorkTellsNothingOfTheCpu) {
   YieldBackoff alone;
   Instant now = kStart;
@@ -113,7 +113,7 @@ TEST(YieldBackoffTest, WorkTellsNothingOfTheCpu) {
   EXPECT_TRUE(shared.due(now + microseconds(9)));
 }
 
-/// Work does not bring a yield forward that was to come later.
+/// Work does not bring a later yield forward.
 TEST(YieldBackoffTest, WorkDoesNotShortenAPause) {
   YieldBackoff backoff;
   backoff.on_yielded(kStart, kOthersRan);
@@ -124,7 +124,7 @@ TEST(YieldBackoffTest, WorkDoesNotShortenAPause) {
   EXPECT_TRUE(backoff.due(now + microseconds(50)));
 }
 
-/// What it is for: where nobody else runs, few polls yield; but somebody who comes is noticed.
+/// Its purpose: with no other thread on the CPU few polls yield, but one that appears is noticed.
 TEST(YieldBackoffTest, ASecondOfPollsHasFewYields) {
   YieldBackoff backoff;
   Instant now = kStart;
