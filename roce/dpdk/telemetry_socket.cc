@@ -5,12 +5,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdarg>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <forward_list>
-#include <utility>
 #include <vector>
 
 #include <rte_log.h>
@@ -18,6 +18,7 @@
 
 #include "base/files.h"
 #include "base/immortal.h"
+#include "base/unique_fd.h"
 #include "dpdk/log.h"
 #include "host/reachable_directory.h"
 
@@ -32,9 +33,8 @@ namespace {
 /// The present place of the socket, and earlier ones. DPDK keeps a pointer to the path, and a thread that ends, or a
 /// fork's parent, may still read an earlier one; by the present one DPDK removes the socket when the process ends.
 struct Places {
-  std::forward_list<ReachableDirectory> all;  // the latest first
+  std::forward_list<ReachableDirectory> all;
   const ReachableDirectory* now = nullptr;
-  bool latest_failed = false;  // nothing listens there, but DPDK has the pointer
 };
 
 Places& places() {
@@ -68,6 +68,19 @@ std::vector<int> listening_at(const std::string& path) {
   return found;
 }
 
+/// DPDK registers commands of its own each time that it begins, and forgets none when it fails: so it begins only where
+/// a socket can be had. What is in the way of one is DPDK's to remove.
+bool can_listen(const std::string& path) {
+  const UniqueFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  sockaddr_un at{};
+  at.sun_family = AF_UNIX;
+  if (!fd || path.size() >= sizeof at.sun_path) return false;
+  path.copy(at.sun_path, path.size());
+  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&at), sizeof at) != 0) return errno == EADDRINUSE;
+  unlink(path.c_str());
+  return true;
+}
+
 }  // namespace
 
 bool start_telemetry(const std::string& directory) {
@@ -76,15 +89,18 @@ bool start_telemetry(const std::string& directory) {
   if (code) return false;
   std::forward_list<ReachableDirectory>& all = places().all;
   const ReachableDirectory& reachable = all.emplace_front(directory, std::strlen(kTelemetryName));
+  if (!can_listen(reachable.path() + "/" + kTelemetryName)) {
+    all.pop_front();
+    return false;
+  }
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   sched_getaffinity(0, sizeof allowed, &allowed);
   const QuietDpdk quiet;
-  const bool started =
-      rte_telemetry_init(reachable.path().c_str(), rte_version(), &allowed, log_of_telemetry, RTE_LOGTYPE_EAL) == 0;
-  if (std::exchange(places().latest_failed, !started)) all.erase_after(all.begin());
-  if (started) places().now = &reachable;
-  return started;
+  if (rte_telemetry_init(reachable.path().c_str(), rte_version(), &allowed, log_of_telemetry, RTE_LOGTYPE_EAL) != 0)
+    return false;
+  places().now = &reachable;
+  return true;
 }
 
 bool start_telemetry_again(const std::string& before, const std::string& directory) {
