@@ -98,7 +98,7 @@ const segment::MemberRecord* find_uplink(const segment::Directory& directory, co
   directory.for_each_record([&](const segment::MemberRecord& record) {
     const bool is_gone = alive == 0;
     if (!is_gone) alive--;
-    if (is_gone && record.host == plan.host && record.mac == plan.identity.mac) return;
+    if (is_gone && config.host.empty() && record.host == plan.host && record.mac == plan.identity.mac) return;
     const bool named = config.host.empty() || record.host == config.host;
     const bool fits = record.role == segment::Role::kUplink && named && has_all(record, config.addresses);
     if (fits && found == nullptr) found = &record;  // live ones come first
