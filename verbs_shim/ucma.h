@@ -9,7 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -52,13 +52,26 @@ struct UcmaEvent {
 
 /// A channel: what one `open` made.
 struct UcmaFile {
+  /// So many events of an id may wait before the next one needs memory. No more come of what one command began: the
+  /// answer, that the connection stands, its end, and the end of the time that its number rests.
+  static constexpr size_t kRoomOfId = 4;
+
   int fd = -1;              // one of its descriptors; -1: all are closed
   uint32_t generation = 0;  // see fork_generation
   uint32_t descriptors = 0;
   uint32_t users = 0;  // commands under way
   uint32_t ids = 0;
-  std::deque<UcmaEvent> events;
-  EventSignal signal;  // of the events, at `fd`
+  std::list<UcmaEvent> events;
+  std::list<UcmaEvent> room;  // for the events that come next; with those that wait, kRoomOfId for each id
+  EventSignal signal;         // of the events, at `fd`
+
+  static std::list<UcmaEvent> room_of_ids(uint32_t count) { return std::list<UcmaEvent>(kRoomOfId * count); }
+
+  // Under Ucma's mutex. `push` needs memory when the room is full: without it it throws, and nothing has changed.
+  void push(const UcmaEvent& event);
+  void pop(std::list<UcmaEvent>::iterator event);
+  void add_ids(uint32_t count, std::list<UcmaEvent>&& their_room);
+  void remove_ids(uint32_t count);
 };
 
 class Ucma final : public cm::EventSink {
@@ -91,7 +104,6 @@ class Ucma final : public cm::EventSink {
 
  private:
   UcmaId* any_of(const UcmaFile& file);
-  static void push(UcmaFile& file, const UcmaEvent& event);
   bool queue_request(const cm::Event& event);
   static void settle_signal(UcmaFile& file, size_t before);
   static UcmaId* drop_events(UcmaFile& file, UcmaId* id, const UcmaMulticast* multicast);

@@ -46,10 +46,26 @@ rdma_ucm_event_resp response_of(const cm::Event& event) {
 
 }  // namespace
 
-/// Called under the mutex.
-void Ucma::push(UcmaFile& file, const UcmaEvent& event) {
-  file.events.push_back(event);
-  if (file.fd >= 0) file.signal.add(file.fd);
+void UcmaFile::push(const UcmaEvent& event) {
+  if (room.empty()) room.emplace_back();
+  room.front() = event;
+  events.splice(events.end(), room, room.begin());
+  if (fd >= 0) signal.add(fd);
+}
+
+void UcmaFile::pop(std::list<UcmaEvent>::iterator event) {
+  room.splice(room.begin(), events, event);
+  if (room.size() > kRoomOfId * ids) room.pop_front();
+}
+
+void UcmaFile::add_ids(uint32_t count, std::list<UcmaEvent>&& their_room) {
+  room.splice(room.end(), their_room);
+  ids += count;
+}
+
+void UcmaFile::remove_ids(uint32_t count) {
+  ids -= count;
+  while (room.size() > kRoomOfId * ids) room.pop_front();
 }
 
 bool Ucma::on_cm_event(const cm::Event& event) try {
@@ -61,7 +77,7 @@ bool Ucma::on_cm_event(const cm::Event& event) try {
   queued.response.uid = queued.multicast != nullptr ? queued.multicast->uid : id->uid;
   queued.response.id = queued.multicast != nullptr ? queued.multicast->number : id->number;
   const std::lock_guard guard(mutex);
-  push(*id->file, queued);
+  id->file->push(queued);
   return true;
 } catch (const std::bad_alloc&) {
   log_message(LogLevel::kError, "%s: an event of rdma_cm is lost", kOutOfMemory);
@@ -76,7 +92,7 @@ void Ucma::push_written(UcmaId& id, uint32_t type, uint32_t status, uint64_t arg
   queued.response.status = status;
   std::memcpy(&queued.response.param, &argument, sizeof argument);
   const std::lock_guard guard(mutex);
-  push(*id.file, queued);
+  id.file->push(queued);
 }
 
 bool Ucma::queue_request(const cm::Event& event) {
@@ -97,11 +113,11 @@ bool Ucma::queue_request(const cm::Event& event) {
     queued.response.uid = listener->uid;
     queued.response.id = child->number;
     const std::lock_guard guard(mutex);
-    push(*file, queued);
+    file->push(queued);
   } catch (const std::bad_alloc&) {
     const std::lock_guard guard(mutex);
     listener->backlog_left++;
-    if (child != nullptr && ids_.erase(child->number) != 0) file->ids--;
+    if (child != nullptr && ids_.erase(child->number) != 0) file->remove_ids(1);
     throw;
   }
   event.id->set_user(child);
@@ -119,16 +135,18 @@ void Ucma::settle_signal(UcmaFile& file, size_t before) {
 UcmaId* Ucma::drop_events(UcmaFile& file, UcmaId* id, const UcmaMulticast* multicast) {
   UcmaId* going = id;
   const size_t before = file.events.size();
-  std::erase_if(file.events, [&](const UcmaEvent& event) {
-    const bool is_request = id != nullptr && event.request == id;  // it ends before its listener
-    const bool goes = id != nullptr ? event.owner == id || is_request : event.multicast == multicast;
+  for (auto next = file.events.begin(); next != file.events.end();) {
+    const auto event = next++;
+    const bool is_request = id != nullptr && event->request == id;  // it ends before its listener
+    const bool goes = id != nullptr ? event->owner == id || is_request : event->multicast == multicast;
+    if (!goes) continue;
     if (is_request) {
-      event.owner->backlog_left++;
-    } else if (goes && event.request != nullptr) {
-      event.request->next_going = std::exchange(going, event.request);
+      event->owner->backlog_left++;
+    } else if (event->request != nullptr) {
+      event->request->next_going = std::exchange(going, event->request);
     }
-    return goes;
-  });
+    file.pop(event);
+  }
   settle_signal(file, before);
   return going;
 }
@@ -137,25 +155,23 @@ uint32_t Ucma::migrate(UcmaId& id, UcmaFile& to) {
   const std::lock_guard guard(mutex);
   UcmaFile& from = *id.file;
   if (&from == &to) return id.events_reported;
-  const auto goes = [&](const UcmaEvent& event) { return event.owner == &id; };
+  const auto requests =
+      static_cast<uint32_t>(std::count_if(from.events.begin(), from.events.end(), [&](const UcmaEvent& event) {
+        return event.owner == &id && event.request != nullptr;
+      }));
   // All or nothing: behind this no memory is needed.
-  std::deque<UcmaEvent> all = to.events;
-  std::copy_if(from.events.begin(), from.events.end(), std::back_inserter(all), goes);
-  to.events.swap(all);
+  std::list<UcmaEvent> room = UcmaFile::room_of_ids(1 + requests);
   const size_t before = from.events.size();
-  std::erase_if(from.events, [&](const UcmaEvent& event) {
-    if (!goes(event)) return false;
-    if (event.request != nullptr) {
-      event.request->file = &to;
-      from.ids--;
-      to.ids++;
-    }
+  for (auto next = from.events.begin(); next != from.events.end();) {
+    const auto event = next++;
+    if (event->owner != &id) continue;
+    if (event->request != nullptr) event->request->file = &to;
+    to.events.splice(to.events.end(), from.events, event);
     if (to.fd >= 0) to.signal.add(to.fd);
-    return true;
-  });
+  }
   settle_signal(from, before);
-  from.ids--;
-  to.ids++;
+  to.add_ids(1 + requests, std::move(room));
+  from.remove_ids(1 + requests);
   id.file = &to;
   return id.events_reported;
 }
@@ -191,7 +207,7 @@ int Ucma::take_event(UcmaFile& file, uint64_t response, size_t room) {
   event.owner->events_reported++;
   if (event.multicast != nullptr) event.multicast->events_reported++;
   if (event.request != nullptr) event.owner->backlog_left++;
-  file.events.pop_front();
+  file.pop(file.events.begin());
   if (file.fd >= 0) file.signal.take(file.fd, !file.events.empty());
   return 0;
 }

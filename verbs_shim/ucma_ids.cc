@@ -62,10 +62,11 @@ UcmaId& Ucma::add_id(UcmaFile& file, cm::PortSpace port_space, QpType qp_type) {
   id->file = &file;
   id->port_space = port_space;
   id->qp_type = qp_type;
+  std::list<UcmaEvent> room = UcmaFile::room_of_ids(1);
   const std::lock_guard guard(mutex);
   id->number = free_number(ids_, next_number_);
   UcmaId& added = *(ids_[id->number] = std::move(id));
-  file.ids++;
+  file.add_ids(1, std::move(room));
   return added;
 }
 
@@ -96,7 +97,7 @@ uint32_t Ucma::destroy(UcmaId& id) {
   std::erase_if(multicasts_, [&](const auto& entry) { return entry.second->id == &id; });
   while (going != nullptr) {
     const UcmaId* const ended = std::exchange(going, going->next_going);
-    ended->file->ids--;
+    ended->file->remove_ids(1);
     ids_.erase(uint32_t{ended->number});
   }
   return reported;

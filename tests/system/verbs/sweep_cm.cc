@@ -6,6 +6,7 @@
 #include <rdma/rdma_cma.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <vector>
 
 namespace verbs_test {
@@ -178,12 +179,128 @@ void connected_end_without_memory(Sweep& sweep, FailingMemory& memory) {
   }
 }
 
+/// A connection from its first command to its last, with both ends in this program. Each command but the last is
+/// followed by an event.
+class Life {
+ public:
+  static constexpr int kSteps = 7;
+
+  Life() {
+    address_.sin_family = AF_INET;
+    address_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    auto* const where = reinterpret_cast<sockaddr*>(&address_);
+    begun_ = rdma_create_id(server_, &listener_, nullptr, RDMA_PS_TCP) == 0 && rdma_bind_addr(listener_, where) == 0 &&
+             rdma_listen(listener_, 1) == 0 && rdma_create_id(client_, &asks_, nullptr, RDMA_PS_TCP) == 0;
+    if (begun_) address_.sin_port = rdma_get_src_port(listener_);
+  }
+  ~Life() {
+    for (rdma_cm_id* const id : {asks_, accepted_, listener_}) {
+      if (id != nullptr) rdma_destroy_id(id);
+    }
+    for (rdma_event_channel* const channel : {client_, server_}) rdma_destroy_event_channel(channel);
+  }
+  Life(const Life&) = delete;
+  Life& operator=(const Life&) = delete;
+
+  bool begun() const { return begun_; }
+  static const char* name(int step) { return kNames[step]; }
+
+  /// 0, or -1 with errno.
+  int command(int step) {
+    rdma_conn_param param{};
+    switch (step) {
+      case 0:
+        return rdma_resolve_addr(asks_, nullptr, reinterpret_cast<sockaddr*>(&address_), 2000);
+      case 1:
+        return rdma_resolve_route(asks_, 2000);
+      case 2:
+        param.qp_num = 0x3000;
+        return rdma_connect(asks_, &param);
+      case 3:
+        param.qp_num = 0x3001;
+        return rdma_accept(accepted_, &param);
+      case 4:
+        return rdma_establish(asks_);
+      case 5:
+        return rdma_disconnect(accepted_);
+      default:
+        return rdma_disconnect(asks_);
+    }
+  }
+
+  bool has_event(int step, int patience_ms) const { return readable(channel(step), patience_ms); }
+
+  /// Takes the event of a step. False: it is another one.
+  bool take_event(int step) {
+    rdma_cm_event* event = nullptr;
+    if (rdma_get_cm_event(channel(step), &event) != 0) return false;
+    const bool good = event->event == kEvents[step];
+    if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST) accepted_ = event->id;
+    rdma_ack_cm_event(event);
+    return good;
+  }
+
+ private:
+  static constexpr const char* kNames[kSteps] = {"rdma_resolve_addr",
+                                                 "rdma_resolve_route",
+                                                 "rdma_connect",
+                                                 "rdma_accept",
+                                                 "rdma_establish",
+                                                 "rdma_disconnect",
+                                                 "rdma_disconnect of the other end"};
+  static constexpr rdma_cm_event_type kEvents[kSteps] = {RDMA_CM_EVENT_ADDR_RESOLVED,   RDMA_CM_EVENT_ROUTE_RESOLVED,
+                                                         RDMA_CM_EVENT_CONNECT_REQUEST, RDMA_CM_EVENT_CONNECT_RESPONSE,
+                                                         RDMA_CM_EVENT_ESTABLISHED,     RDMA_CM_EVENT_DISCONNECTED,
+                                                         RDMA_CM_EVENT_DISCONNECTED};
+
+  rdma_event_channel* channel(int step) const { return step == 2 || step == 4 || step == 6 ? server_ : client_; }
+
+  rdma_event_channel* const server_ = rdma_create_event_channel();
+  rdma_event_channel* const client_ = rdma_create_event_channel();
+  rdma_cm_id* listener_ = nullptr;
+  rdma_cm_id* asks_ = nullptr;
+  rdma_cm_id* accepted_ = nullptr;
+  sockaddr_in address_{};
+  bool begun_ = false;
+};
+
+/// The n-th request for memory of one step fails, in whichever end: the command is refused, and done when it is given
+/// again, or its event comes. True when there were as many.
+bool live(Sweep& sweep, FailingMemory& memory, int troubled, long n) {
+  Life life;
+  bool good = life.begun(), failed = false;
+  int step = 0;
+  for (; step < Life::kSteps && good; step++) {
+    if (step == troubled) memory.begin(n, Trouble::kOnce);
+    int result = life.command(step);
+    if (step == troubled) {
+      for (int i = 0; i < 1000 && result == 0 && !memory.failed() && !life.has_event(step, 5); i++) {
+      }
+      memory.end();
+      failed = memory.failed();
+      if (result != 0 && failed) result = life.command(step);
+    }
+    good = result == 0 && life.has_event(step, 30'000) && life.take_event(step);
+  }
+  if (!good) sweep.complain(Life::name(std::max(step - 1, 0)), n, Trouble::kOnce, "has no event");
+  return failed;
+}
+
+/// A program that waits for an event gets it, whatever memory there was when it came.
+void events_need_no_memory(Sweep& sweep, FailingMemory& memory) {
+  for (int step = 0; step < Life::kSteps && sweep.good(); step++) {
+    for (long n = 1; sweep.good() && live(sweep, memory, step, n); n++) {
+    }
+  }
+}
+
 }  // namespace
 
 void sweep_cm(Sweep& sweep, FailingMemory& memory) {
   sweep.of(change("rdma_migrate_id", migrate, [] { return 0; }));
   close_without_memory(sweep, memory);
   connected_end_without_memory(sweep, memory);
+  events_need_no_memory(sweep, memory);
   requests_come_again(sweep, memory);
 }
 
