@@ -72,12 +72,6 @@ NldevFacts facts_of(const EndpointIdentity& identity) {
   facts.link_up = link.up;
   facts.netdev = link.netdev;
   facts.netdev_index = if_nametoindex(link.netdev.c_str());
-  Counters counters;
-  if (Runtime::get().is_open()) {
-    EngineLock lock(endpoint());
-    counters = lock->counters();
-  }
-  for_each_counter(counters, [&](const char* name, uint64_t value) { facts.counters.emplace_back(name, value); });
   return facts;
 }
 

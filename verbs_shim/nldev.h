@@ -5,8 +5,6 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "host_objects.h"
 
@@ -22,8 +20,7 @@ struct NldevFacts {
   bool link_up = false;
   uint32_t netdev_index = 0;  // 0: the port belongs to no interface
   std::string netdev;
-  std::vector<std::pair<const char*, uint64_t>> counters;
-  HostObjects* objects = nullptr;  // nullptr: nobody has any
+  HostObjects* objects = nullptr;  // nullptr: nobody has any, and nothing was counted
 };
 
 /// Takes one datagram; false when the receiver has no room for more.

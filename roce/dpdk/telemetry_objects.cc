@@ -34,7 +34,7 @@ bool read_question(std::string_view text, Question& question) {
     if (!text.starts_with(',')) return false;
     text.remove_prefix(1);
   }
-  return text.empty() && question.kind < kObjectKinds;
+  return text.empty() && question.kind <= static_cast<uint64_t>(ObjectKind::kCounters);
 }
 
 /// An answer in the making. All objects are counted; rows are kept if they were asked for and fit.
@@ -98,6 +98,8 @@ class Lister {
         return engine_.memory().for_each_region([&](uint32_t slot, const MemoryRegion& region) {
           rows_.add(MrRow{base_ | (slot + 1), base_ | region.pd, region.length});
         });
+      case ObjectKind::kCounters:
+        return rows_.add(engine_.counters());
       case ObjectKind::kSrq:
         return engine_.objects().for_each_srq([&](const SharedReceiveQueue& srq) { add(srq); });
     }

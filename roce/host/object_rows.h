@@ -1,9 +1,10 @@
-// What a process tells of its objects over telemetry, for the lists of RDMA netlink: "/uroce/objects,MAC,KIND,SKIP" is
-// answered with an array of numbers, first how many objects of that kind the process has, then rows, of which SKIP are
-// left out in front and as many follow as fit. MAC: of the device, as EndpointIdentity::guid_mac has it, so that each
-// device has its own objects. Keys of memory are not among it: whoever has one can use the memory.
+// What a process tells of its objects over telemetry, for RDMA netlink: "/uroce/objects,MAC,KIND,SKIP" is answered with
+// an array of numbers, first how many objects of that kind the process has, then rows, of which SKIP are left out in
+// front and as many follow as fit. MAC: of the device, as EndpointIdentity::guid_mac has it, so that each device has
+// its own objects. Keys of memory are not among it: whoever has one can use the memory.
 //
-// Numbers of queue pairs are the QPNs; all others are below 2^32 and unique among the programs of the device.
+// Numbers of queue pairs are the QPNs; all others are below 2^32 and unique among the programs of the device. Of
+// kCounters there is one row: `Counters`, as its transport counts.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +14,8 @@
 
 namespace uroce {
 
-enum class ObjectKind : uint8_t { kPd, kCq, kQp, kCmId, kMr, kContext, kSrq };
-inline constexpr uint8_t kObjectKinds = 7;
+enum class ObjectKind : uint8_t { kPd, kCq, kQp, kCmId, kMr, kContext, kSrq, kCounters };
+inline constexpr uint8_t kObjectKinds = 7;  // without kCounters
 inline constexpr const char* kObjectsCommand = "/uroce/objects";
 
 struct ContextRow {

@@ -253,6 +253,59 @@ TEST_F(NldevObjectsTest, RandomRequests) {
   EXPECT_EQ(listed(RDMA_NLDEV_CMD_RES_QP_GET, RDMA_NLDEV_ATTR_RES_QP).size(), 2u);
 }
 
+/// What `rdma statistic` shows of a counter.
+uint64_t counted(const std::string& name) {
+  const Asker asker;
+  asker.ask(request_of(RDMA_NLDEV_CMD_STAT_GET, 0, 1));
+  const Bytes message = asker.receive();
+  const Attributes top = attributes_of(message.data() + sizeof(nlmsghdr), message.size() - sizeof(nlmsghdr));
+  const auto all = top.find(RDMA_NLDEV_ATTR_STAT_HWCOUNTERS);
+  for (size_t at = 0; all != top.end() && at + sizeof(nlattr) <= all->second.size();) {
+    nlattr one;
+    std::memcpy(&one, &all->second[at], sizeof one);
+    const Attributes entry = attributes_of(&all->second[at + sizeof one], one.nla_len - sizeof one);
+    const Bytes& its_name = entry.at(RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_NAME);
+    if (reinterpret_cast<const char*>(its_name.data()) == name) {
+      return number_in(entry, RDMA_NLDEV_ATTR_STAT_HWCOUNTER_ENTRY_VALUE);
+    }
+    at += NLA_ALIGN(one.nla_len);
+  }
+  return ~uint64_t{0};
+}
+
+/// What another program reads there, which has sent nothing. `opens`: it has the device open, too.
+uint64_t counted_by_another(const std::string& name, bool opens) {
+  int result[2];
+  EXPECT_EQ(pipe(result), 0);
+  const pid_t other = fork();
+  if (other == 0) {
+    int count = 0;
+    if (opens) ibv_open_device(ibv_get_device_list(&count)[0]);
+    const uint64_t number = counted(name);
+    _exit(write(result[1], &number, sizeof number) == sizeof number ? 0 : 1);
+  }
+  uint64_t number = 0;
+  EXPECT_EQ(read(result[0], &number, sizeof number), ssize_t(sizeof number));
+  waitpid(other, nullptr, 0);
+  close(result[0]);
+  close(result[1]);
+  return number;
+}
+
+TEST_F(NldevObjectsTest, CountersAreThoseOfAllPrograms) {
+  make_pair();
+  const uint64_t before = counted("rx_write_requests");
+  ibv_send_wr wr{};
+  wr.send_flags = IBV_SEND_SIGNALED;
+  wr.opcode = IBV_WR_RDMA_WRITE;
+  wr.wr.rdma = {b_.addr(), b_.rkey()};
+  for (int i = 0; i < 5; i++) ASSERT_EQ(post_send(left_.get(), wr, a_.sge(0, 8)), 0);
+  poll(cq_.get(), 5);
+  EXPECT_EQ(counted("rx_write_requests"), before + 5);
+  EXPECT_EQ(counted_by_another("rx_write_requests", false), before + 5);
+  EXPECT_EQ(counted_by_another("rx_write_requests", true), before + 5);
+}
+
 // Another program's objects are in the list; when it is stopped, those of the others still are.
 TEST_F(NldevObjectsTest, AnotherProgramAndOneThatIsStopped) {
   int ready[2];
