@@ -29,6 +29,8 @@
 #include <string>
 #include <vector>
 
+#include "named_calls.h"
+
 namespace verbs_test {
 namespace {
 
@@ -47,6 +49,7 @@ struct Control {
   std::atomic<bool> given[kErrnos];
 };
 Control* control = nullptr;
+const BeforeNames* before_names = nullptr;  // of the second process
 
 using Data = seccomp_data;
 
@@ -180,19 +183,37 @@ pid_t process_of(pid_t thread) {
   return process;
 }
 
+/// Whether this call is the one that is waited for, or one behind it.
+bool is_due() {
+  long left = control->left;
+  do {
+    if (left == 0) return false;  // ended in the meantime
+  } while (!control->left.compare_exchange_weak(left, left == 1 && control->all_after ? 1 : left - 1));
+  return left == 1;
+}
+
+void look_at_name(pid_t thread, const Data& data) {
+  const std::string name = name_in_call(thread, data);
+  const bool counts = !name.empty() && (name.front() != '/' ||
+                                        name.compare(0, before_names->directory.size(), before_names->directory) == 0);
+  if (!counts || !is_due()) return;
+  before_names->happens();
+  control->first = data.nr;
+  control->has_failed = true;
+}
+
 /// Returns the errno of a refusal, or 0.
 int judge(pid_t thread, const Data& data) {
   if (control->left == 0 || process_of(thread) != control->process) return 0;
+  if (before_names != nullptr) {
+    look_at_name(thread, data);
+    return 0;
+  }
   size_t which = 0;
   while (which < kCallCount && kCalls[which].number != data.nr) which++;
   const auto kind = static_cast<RefusedCalls::Kind>(control->kind.load());
   const int error = which < kCallCount ? kCalls[which].refusal(kind, thread, data) : 0;
-  if (error == 0) return 0;
-  long left = control->left;
-  do {
-    if (left == 0) return 0;  // ended in the meantime
-  } while (!control->left.compare_exchange_weak(left, left == 1 && control->all_after ? 1 : left - 1));
-  if (left > 1) return 0;
+  if (error == 0 || !is_due()) return 0;
   if (!control->has_failed) control->first = data.nr;
   control->has_failed = true;
   control->given[error] = true;
@@ -225,11 +246,16 @@ void supervise(int listener) {
 
 /// Returns the descriptor for watched calls, -1 when the machine has none.
 int install_filter() {
+  std::vector<int> numbers = numbers_of_named_calls();
+  if (before_names == nullptr) {
+    numbers.clear();
+    for (const Call& call : kCalls) numbers.push_back(call.number);
+  }
   std::vector<sock_filter> filter;
   filter.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(Data, nr)));
-  for (size_t i = 0; i < kCallCount; i++) {
-    const auto number = static_cast<uint32_t>(kCalls[i].number);
-    filter.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, static_cast<uint8_t>(kCallCount - i), 0));
+  for (size_t i = 0; i < numbers.size(); i++) {
+    const auto number = static_cast<uint32_t>(numbers[i]);
+    filter.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, static_cast<uint8_t>(numbers.size() - i), 0));
   }
   filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
   filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF));
@@ -310,6 +336,11 @@ int run_supervised(int (*program)(int, char**), int argc, char** argv) {
   int status = 0;
   if (waitpid(child, &status, 0) != child) return 1;
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+int run_supervised(int (*program)(int, char**), int argc, char** argv, const BeforeNames& before) {
+  before_names = &before;
+  return run_supervised(program, argc, argv);
 }
 
 void RefusedCalls::begin(long nth, Mode mode) {

@@ -2,6 +2,9 @@
 // one (seccomp's user notifications), and gives the errno of what is missing in place of an answer.
 #pragma once
 
+#include <functional>
+#include <string>
+
 #include "trouble.h"
 
 namespace verbs_test {
@@ -9,6 +12,15 @@ namespace verbs_test {
 /// Runs `program` in a process whose calls are watched, and returns its result; 77, with a line of output, when the
 /// machine cannot do that.
 int run_supervised(int (*program)(int argc, char** argv), int argc, char** argv);
+
+/// Something that happens, in place of a refusal, before a call that names a file in `directory` or below, or one by a
+/// relative name. The call is carried out then.
+struct BeforeNames {
+  std::string directory;
+  std::function<void()> happens;
+};
+/// The same with RefusedCalls of kind kNames.
+int run_supervised(int (*program)(int argc, char** argv), int argc, char** argv, const BeforeNames& before);
 
 /// For the program that `run_supervised` runs.
 class RefusedCalls final : public Trouble {
@@ -18,6 +30,7 @@ class RefusedCalls final : public Trouble {
     kDisk,         // makes a name, or writes to a file: ENOSPC
     kTables,       // locks of files, watches, pinned memory: the kernel's own tables are full
     kKinds,
+    kNames = kKinds,  // none: see BeforeNames
   };
   explicit RefusedCalls(Kind kind) : kind_(kind) {}
 
