@@ -23,6 +23,13 @@ constexpr uint32_t text(const char (&four)[5]) {
 }
 constexpr uint32_t option(uint16_t code, uint16_t bytes) { return uint32_t{bytes} << 16 | code; }
 
+TEST(PcapngBlocks, ASectionAndWhatWroteIt) {
+  std::vector<uint8_t> bytes;
+  append_section(bytes);
+  EXPECT_EQ(words_of(bytes), (std::vector<uint32_t>{0x0A0D0D0A, 44, 0x1A2B3C4D, 1, ~0u, ~0u,  // of unknown length
+                                                    option(4, 5), text("uroc"), 'e', 0, 44}));
+}
+
 TEST(PcapngBlocks, APacketWithACommentThatWasCut) {
   std::vector<uint8_t> bytes;
   const uint8_t frame[] = {'a', 'b', 'c', 'd', 'e'};
@@ -51,6 +58,13 @@ TEST(PcapngBlocks, AnInterfaceWithADescription) {
   append_interface(bytes, "ab[1]", "memif");
   EXPECT_EQ(words_of(bytes), (std::vector<uint32_t>{1, 56, 1, 0, option(2, 5), text("ab[1"), ']', option(3, 5),
                                                     text("memi"), 'f', option(9, 1), 9, 0, 56}));
+}
+
+TEST(PcapngBlocks, AnInterfaceWithoutADescription) {
+  std::vector<uint8_t> bytes;
+  append_interface(bytes, "ab[1]", "");
+  EXPECT_EQ(words_of(bytes),
+            (std::vector<uint32_t>{1, 44, 1, 0, option(2, 5), text("ab[1"), ']', option(9, 1), 9, 0, 44}));
 }
 
 TEST(PcapngBlocks, TheStatisticsOfAnInterface) {
