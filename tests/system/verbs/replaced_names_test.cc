@@ -9,6 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -84,15 +86,15 @@ bool is_untouched(const struct stat& before) {
          now.st_mtim.tv_nsec == before.st_mtim.tv_nsec;
 }
 
-/// `some`: not each call, but every seventh.
+/// `NUMBER`: only so many calls, the first ones.
 int program(int argc, char** argv) {
-  const long step = argc > 1 && std::string(argv[1]) == "some" ? 7 : 1;
+  const long most = argc > 1 ? std::atol(argv[1]) : LONG_MAX;
   struct stat before {};
   std::ofstream(secret()) << kSecret;
   if (chmod(secret().c_str(), 0604) != 0 || stat(secret().c_str(), &before) != 0) return 1;
   bool good = true;
   long n = 1;
-  for (int ending = kTroubled; ending == kTroubled && good; n += step) {
+  for (int ending = kTroubled; ending == kTroubled && good && n <= most; n++) {
     const pid_t child = fork();
     if (child == 0) live(n);
     int status = -1;
@@ -107,10 +109,11 @@ int program(int argc, char** argv) {
     std::error_code ignored;
     fs::remove_all(meeting_place(), ignored);
   }
-  std::printf("%ld calls\n", n - step);
-  if (n - step < kFewest) std::fprintf(stderr, "fewer than %ld calls go by a name\n", kFewest);
+  const long looked_at = n - 1, fewest = std::min(kFewest, most);
+  std::printf("%ld calls\n", looked_at);
+  if (looked_at < fewest) std::fprintf(stderr, "fewer than %ld calls go by a name\n", fewest);
   unlink(secret().c_str());
-  return good && n - step >= kFewest ? 0 : 1;
+  return good && looked_at >= fewest ? 0 : 1;
 }
 
 }  // namespace
