@@ -195,6 +195,7 @@ def switch_capture(tools):
     """Each port is an interface in the file, and every frame is in it."""
     with tempfile.TemporaryDirectory() as folder:
         capture = f"{folder}/switch.pcapng"
+        begun = time.time()
         with Lab(tools, "--ports", "3", "--pcapng", capture) as lab:
             expect(check_pingpong(lab.finish(start_pingpong(lab)), PINGPONG_BYTES))
             time.sleep(0.3)
@@ -204,6 +205,9 @@ def switch_capture(tools):
                 seen = packets_in(capture, f"frame.interface_id == {number} && frame.packet_flags_direction == 1")
                 if seen < ports[number]["rx_frames"] or seen == 0:
                     raise Failure(f"port {number} received {ports[number]['rx_frames']} frames, {seen} are in the file")
+            ages = packets_in(capture, f"frame.time_epoch < {begun} || frame.time_epoch > {time.time()}")
+            if ages != 0:
+                raise Failure(f"{ages} frames have the time of another day")
 
 
 def eal_arguments(tools):
@@ -252,6 +256,7 @@ def bad_arguments(tools):
             (["--ports", "1", "--port", "switch:lab"], "switch:lab"),
             (["--ports", "1", "--port", "shmlan:"], "name of a segment"),
             (["--nonsense"], "--nonsense"),
+            (["--pcapng", "/proc/nothing/file"], "/proc/nothing/file"),
             (["--ports", "2", "--pfc", "3", "--buffer", "100K"], "too small")):
         _refused(tools, [*switch, *words], says, os.environ)
     for port, says in (("switch:nosuch", "no switch 'nosuch' is running"), ("switch:", "name of a switch")):

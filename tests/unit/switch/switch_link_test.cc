@@ -145,6 +145,21 @@ TEST_F(SwitchLinkTest, DelayedFramesForWhichThereIsNoRoomAreCounted) {
   }
 }
 
+/// Those that are not delayed need no room, and pass the others.
+TEST_F(SwitchLinkTest, WhatIsNotDelayedNeedsNoRoomAmongWhatIs) {
+  fabric::ImpairmentConfig late;
+  ASSERT_EQ(fabric::parse_impairments("delay 1-16 by 5ms", late), "");
+  for (const bool in : {true, false}) {
+    connect(in ? late : fabric::ImpairmentConfig{}, in ? fabric::ImpairmentConfig{} : late);
+    for (uint32_t i = 0; i < kDelayed + 3; i++) ports_[in ? 0 : 1]->arrived.push_back(broadcast({100}));
+    turn();
+    EXPECT_EQ(ports_[in ? 1 : 0]->sent.size(), 3u);
+    for (int i = 0; i < 20; i++) turn();
+    EXPECT_EQ(ports_[in ? 1 : 0]->sent.size(), kDelayed + 3);
+    EXPECT_EQ(links_[0]->counters().in_delay_full + links_[0]->counters().out_delay_full, 0u);
+  }
+}
+
 /// The receiving port's flags must not tell the sending one to compute a checksum or insert a tag.
 TEST_F(SwitchLinkTest, NothingIsLeftOfWhatTheReceivingPortSaid) {
   rte_mbuf* const mbuf = broadcast({100});
