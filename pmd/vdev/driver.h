@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "pmd/vdev/dpdk_driver.h"
 #include "pmd/vdev/port.h"
@@ -38,12 +39,15 @@ struct Driver {
 
 /// What belongs to one ethdev, which owns it until it is closed. Its two queues are parts of it.
 struct Device {
+  Device(const Driver& its_driver, std::unique_ptr<SoftwarePort> its_port)
+      : driver(its_driver), port(std::move(its_port)) {}
+
   const Driver& driver;
   std::unique_ptr<SoftwarePort> port;
-  RxBuffers rx{};
+  RxBuffers rx;
   uint64_t rx_offloads = 0;  // of the queue and the port together
   rte_intr_handle* interrupt = nullptr;
-  Statistics base{};  // as they were when they were reset
+  Statistics base;  // as they were when they were reset
 };
 
 inline Device& device_of(const rte_eth_dev* dev) { return **static_cast<Device**>(dev->data->dev_private); }
