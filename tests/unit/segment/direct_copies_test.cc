@@ -337,6 +337,23 @@ TEST(DirectCopies, TargetThatIsKilledIsNotReached) {
   EXPECT_EQ(direct.find(mac_of(1), qpn), nullptr);
 }
 
+/// What `body` returns in another process, while `node` makes turns in this one; -1: it did not end by itself.
+template <typename F>
+int run_beside(Node& node, F&& body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    static_cast<void>(node.port.release());  // belongs to the parent
+    _exit(body());
+  }
+  int status = 0;
+  pid_t ended = 0;
+  while ((ended = waitpid(child, &status, WNOHANG)) == 0) {
+    node.turn();
+    usleep(1000);
+  }
+  return ended == child && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
 /// A process whose number the kernel does not tell, as that of another container, is not reached. It can reach the
 /// others.
 TEST(DirectCopies, ProcessWithoutANumberHereIsNotReached) {
@@ -346,36 +363,23 @@ TEST(DirectCopies, ProcessWithoutANumberHereIsNotReached) {
   const uint32_t qpn = outside.qpn();
   std::vector<uint8_t> memory(kBytes);
   outside.port->direct()->show(region_at(memory.data()));
-  int ends[2];
-  ASSERT_EQ(pipe(ends), 0);
-  const UniqueFd from(ends[0]);
-  const UniqueFd to(ends[1]);
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    static_cast<void>(outside.port.release());  // belongs to the parent
-    if (unshare(CLONE_NEWPID) != 0) _exit(1);
-    const pid_t inside = fork();
-    if (inside != 0) {
+  const int code = run_beside(outside, [&] {
+    if (unshare(CLONE_NEWPID) != 0) return 1;
+    if (const pid_t inside = fork(); inside != 0) {
       int status = 0;
       waitpid(inside, &status, 0);
-      _exit(WEXITSTATUS(status));
+      return WEXITSTATUS(status);
     }
     Node node(direct_options(dir));
     node.turn();
     node.send(roce_frame(mac_of(1), qpn, 90));
     while (node.told.empty()) {
       node.turn();
-      if (node.port->direct()->find(mac_of(1), qpn) != nullptr) _exit(2);
+      if (node.port->direct()->find(mac_of(1), qpn) != nullptr) return 2;
     }
-    const bool said = node.told[0].find("no number here") != std::string::npos;
-    if (write(to.get(), "x", 1) != 1) _exit(3);
-    _exit(said ? 0 : 4);
-  }
-  make_turns_until_readable(outside, from.get());
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(WEXITSTATUS(status), 0);
+    return node.told[0].find("no number here") != std::string::npos ? 0 : 4;
+  });
+  EXPECT_EQ(code, 0);
 }
 
 /// A program that changes its user is not of the same user any more, even if root may copy from and to all processes.
@@ -384,28 +388,17 @@ TEST(DirectCopies, OfAnotherUserIsNotReached) {
   const TempDir dir;
   Node other(direct_options(dir));
   const uint32_t qpn = other.qpn();
-  int ends[2];
-  ASSERT_EQ(pipe(ends), 0);
-  const UniqueFd from(ends[0]);
-  const UniqueFd to(ends[1]);
-  const pid_t child = fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
-    static_cast<void>(other.port.release());  // belongs to the parent
+  const int code = run_beside(other, [&] {
     Node node(direct_options(dir));
     node.turn();
     node.send(roce_frame(mac_of(1), qpn, 90));
-    if (setresuid(65534, 0, 0) != 0) _exit(1);
+    if (setresuid(65534, 0, 0) != 0) return 1;
     while (node.told.empty()) node.turn();
     const bool reached = node.port->direct()->find(mac_of(1), qpn) != nullptr;
     const bool said = node.told.size() == 1 && node.told[0].find("another user") != std::string::npos;
-    if (write(to.get(), "x", 1) != 1) _exit(3);
-    _exit(!reached && said ? 0 : 4);
-  }
-  make_turns_until_readable(other, from.get());
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(WEXITSTATUS(status), 0);
+    return !reached && said ? 0 : 4;
+  });
+  EXPECT_EQ(code, 0);
 }
 
 /// Whatever a peer writes into its table, an entry that is found has the requested key.

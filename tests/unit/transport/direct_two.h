@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstring>
 #include <map>
@@ -12,8 +11,7 @@
 
 #include "base/direct_copy.h"
 #include "base/random.h"
-#include "packet/packet.h"
-#include "transport/qp.h"
+#include "qp_side.h"
 #include "transport/requester.h"
 #include "transport/responder.h"
 
@@ -96,7 +94,7 @@ class ShownHere final : public DirectCopy, public DirectPeer {
 };
 
 /// One of two connected sides.
-class DirectSide : public Observer {
+class DirectSide : public QpWitness {
  public:
   explicit DirectSide(uint32_t qpn, PdId pd = 1)
       : env_{.memory = table, .counters = counters, .observer = *this},
@@ -107,23 +105,9 @@ class DirectSide : public Observer {
   /// Moves from RESET to `last`, with attributes as `change` sets them.
   template <typename F>
   void connect(const DirectSide& peer, uint32_t own_address, uint32_t peer_address, QpState last, F&& change) {
-    Route path;
-    path.src_ip = IpAddress::v4(own_address);
-    path.dst_ip = IpAddress::v4(peer_address);
-    path.src_mac = path.dst_mac = MacAddress{{2, 0, 0, 0, 0, 1}};
-    QpAttributes a;
-    a.access = kRemoteRead | kRemoteWrite | kRemoteAtomic;
-    a.dest_qpn = peer.qp.qpn();
-    a.rq_psn = a.sq_psn = Psn(0x100);
-    a.max_rd_atomic = a.max_dest_rd_atomic = 4;
-    a.retry_cnt = 1;
+    QpAttributes a = attributes_towards(peer.qp.qpn());
     change(a);
-    for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
-      a.state = state;
-      if (qp.modify(a, required_attributes(qp.type(), qp.state(), state), &path, true, now) != ModifyResult::kOk)
-        std::abort();
-      if (state == last) return;
-    }
+    bring_up(qp, a, route_between(own_address, peer_address), last, now);
   }
   void connect(const DirectSide& peer, uint32_t own_address, uint32_t peer_address) {
     connect(peer, own_address, peer_address, QpState::kRts, [](QpAttributes&) {});
@@ -134,33 +118,12 @@ class DirectSide : public Observer {
     return qp.modify(a, kAttrState, nullptr, false, now) == ModifyResult::kOk;
   }
 
-  std::vector<std::vector<uint8_t>> frames() {
-    std::vector<std::vector<uint8_t>> all;
-    std::array<uint8_t, 2048> buffer{};
-    for (TxFrame frame{.data = buffer.data(), .capacity = buffer.size()}; qp.poll_transmit(frame, now);) {
-      all.emplace_back(buffer.begin(), buffer.begin() + frame.bytes);
-    }
-    return all;
+  Frames frames() { return frames_of(qp, now); }
+  void receive(const Frames& frames) {
+    for (const auto& frame : frames) give_frame(qp, frame, now);
   }
-  void receive(const std::vector<std::vector<uint8_t>>& frames) {
-    for (const auto& frame : frames) {
-      PacketView packet;
-      if (parse_frame(frame, packet) == ParseResult::kOk) qp.on_packet(packet, now);
-    }
-  }
-  std::vector<Completion> completions() {
-    std::vector<Completion> all(64);
-    all.resize(cq.poll(all));
-    return all;
-  }
+  std::vector<Completion> completions() { return completions_of(cq); }
 
-  void on_qp_event(Qp& /*qp*/, AsyncEvent event) override { events.push_back(event); }
-  void on_error_completion(const Qp& /*qp*/, const Completion& completion) override {
-    causes.push_back(completion.cause);
-  }
-
-  std::vector<AsyncEvent> events;
-  std::vector<Cause> causes;
   Counters counters;
   ShownHere shown;
   std::vector<uint8_t> memory = std::vector<uint8_t>(kDirectMemory);

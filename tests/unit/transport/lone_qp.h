@@ -1,18 +1,17 @@
 // A queue pair without an engine: with the parts below it, and nothing else.
 #pragma once
 
-#include <array>
 #include <span>
 #include <vector>
 
 #include "base/random.h"
-#include "transport/qp.h"
+#include "qp_side.h"
 
 namespace uroce::test {
 
 /// One side: 64 KiB of memory under one key with all rights, a completion queue, and a QP. Tests hand packets to `qp`
 /// and take frames from it.
-class LoneQp : public Observer {
+class LoneQp : public QpWitness {
  public:
   explicit LoneQp(uint32_t qpn, QpType type = QpType::kRc, LossRecovery recovery = LossRecovery::kGoBackN,
                   uint32_t cq_size = 64)
@@ -24,20 +23,7 @@ class LoneQp : public Observer {
 
   /// Moves from RESET to RTS, connected to `peer`.
   void connect(const LoneQp& peer, Instant now) {
-    Route path;
-    path.src_ip = IpAddress::v4(0x0A000001);
-    path.dst_ip = IpAddress::v4(0x0A000002);
-    path.src_mac = path.dst_mac = MacAddress{{2, 0, 0, 0, 0, 1}};
-    QpAttributes a;
-    a.access = 15;
-    a.dest_qpn = peer.qp.qpn();
-    a.rq_psn = a.sq_psn = Psn(0x100);
-    a.max_rd_atomic = a.max_dest_rd_atomic = 4;
-    a.retry_cnt = 1;
-    for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
-      a.state = state;
-      step(a, required_attributes(qp.type(), qp.state(), state), path, now);
-    }
+    bring_up(qp, attributes_towards(peer.qp.qpn()), route_between(0x0A000001, 0x0A000002), QpState::kRts, now);
   }
 
   /// The first bytes of our memory; WRITE and READ use those of the peer's from 32768 on. Signalled.
@@ -54,35 +40,14 @@ class LoneQp : public Observer {
     return qp.post_send(wr, now);
   }
 
-  /// All frames that the QP has to send now.
-  std::vector<std::vector<uint8_t>> frames(Instant now) {
-    std::vector<std::vector<uint8_t>> all;
-    std::array<uint8_t, 2048> buffer{};
-    for (TxFrame frame{.data = buffer.data(), .capacity = buffer.size()}; qp.poll_transmit(frame, now);) {
-      all.emplace_back(buffer.begin(), buffer.begin() + frame.bytes);
-    }
-    return all;
-  }
-  void receive(std::span<const uint8_t> frame, Instant now) {
-    PacketView packet;
-    if (parse_frame(frame, packet) == ParseResult::kOk) qp.on_packet(packet, now);
-  }
-  std::vector<Completion> completions() {
-    std::vector<Completion> all(64);
-    all.resize(cq.poll(all));
-    return all;
-  }
+  Frames frames(Instant now) { return frames_of(qp, now); }
+  void receive(std::span<const uint8_t> frame, Instant now) { give_frame(qp, frame, now); }
+  std::vector<Completion> completions() { return completions_of(cq); }
 
-  void on_qp_event(Qp& /*qp*/, AsyncEvent event) override { events.push_back(event); }
-  void on_error_completion(const Qp& /*qp*/, const Completion& completion) override {
-    causes.push_back(completion.cause);
-  }
   void on_bind_error(void* window, const MwBind& bind, uint32_t bound) override {
     bind_errors.push_back({window, bind.new_rkey, bound});
   }
 
-  std::vector<AsyncEvent> events;
-  std::vector<Cause> causes;
   struct BindError {
     void* window;  // as its user knows it
     uint32_t wanted;
@@ -107,9 +72,6 @@ class LoneQp : public Observer {
     pool_.prepare();
     env_.reorder_pool = &pool_;
     return env_;
-  }
-  void step(const QpAttributes& attributes, uint32_t mask, const Route& path, Instant now) {
-    if (qp.modify(attributes, mask, &path, true, now) != ModifyResult::kOk) std::abort();
   }
 
   SeededRandom random_{1};
