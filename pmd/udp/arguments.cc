@@ -11,7 +11,7 @@ std::string take_one(Arguments& out, const std::string& key, const std::string& 
   } else if (key == "mac") {
     return take_mac(out, value);
   } else if (key == "addr") {
-    if (const std::string why = take_address(out, value); !why.empty()) return why;
+    if (std::string why = take_address(out, value); !why.empty()) return why;
     const LocalAddress& address = out.addresses.back();
     if (address.vlan_id != 0) return "the kernel has VLANs as interfaces of their own: their addresses need no @VLAN";
     if (address.ip.is_multicast() || address.ip.is_zero()) return "not the address of a host";
