@@ -38,7 +38,8 @@ void offer_cpu(const TscClock& clock, YieldBackoff& yields) {
   const Instant before = clock.now();
   sched_yield();
   const Instant after = clock.now();
-  yields.on_yielded(after, after - before > YieldBackoff::kOthersRan || others_ran_here());
+  const Duration took = after - before;
+  yields.on_yielded(after, took, took <= YieldBackoff::kOthersRan && others_ran_here());
 }
 
 void on_fork_child() {
@@ -270,7 +271,7 @@ uint32_t EndpointImpl::drive() {
   const uint32_t work = turn(now);
   if (work != 0) {
     yields_.on_work(now);
-  } else if (yields_.due(now)) {
+  } else if (yields_.on_nothing(now)) {
     yield_wanted_ = true;
   }
   return work;

@@ -7,8 +7,10 @@ namespace uroce {
 namespace {
 
 constexpr Instant kStart{1'000'000'000};
-constexpr bool kAlone = false;
-constexpr bool kOthersRan = true;
+// How long a yield takes that finds nobody, one to a thread that polls, and one to a thread that computes.
+constexpr Duration kAlone = nanoseconds(600);
+constexpr Duration kOthersRan = microseconds(5);
+constexpr Duration kSlice = milliseconds(3);
 
 struct Polled {
   int yields = 0;
@@ -16,31 +18,31 @@ struct Polled {
 };
 
 /// A program that polls in vain for `how_long`, and yields whenever it should.
-Polled poll_in_vain(YieldBackoff& backoff, Instant& now, Duration how_long, bool others_run) {
+Polled poll_in_vain(YieldBackoff& backoff, Instant& now, Duration how_long, Duration yield_takes) {
   Polled polled;
   Instant last = now;
   for (const Instant end = now + how_long; now < end; now = now + nanoseconds(30)) {
-    if (!backoff.due(now)) continue;
+    if (!backoff.on_nothing(now)) continue;
     polled.yields++;
     polled.longest = std::max(polled.longest, now - last);
-    now = now + (others_run ? microseconds(5) : nanoseconds(600));
+    now = now + yield_takes;
     last = now;
-    backoff.on_yielded(now, others_run);
+    backoff.on_yielded(now, yield_takes, false);
   }
   return polled;
 }
 
 TEST(YieldBackoffTest, TheFirstPollInVainYields) {
-  const YieldBackoff backoff;
-  EXPECT_TRUE(backoff.due(kStart));
+  YieldBackoff backoff;
+  EXPECT_TRUE(backoff.on_nothing(kStart));
 }
 
 TEST(YieldBackoffTest, AfterWorkThereIsPatience) {
   YieldBackoff backoff;
   backoff.on_work(kStart);
-  EXPECT_FALSE(backoff.due(kStart));
-  EXPECT_FALSE(backoff.due(kStart + nanoseconds(3999)));
-  EXPECT_TRUE(backoff.due(kStart + nanoseconds(4000)));
+  EXPECT_FALSE(backoff.on_nothing(kStart));
+  EXPECT_FALSE(backoff.on_nothing(kStart + nanoseconds(3999)));
+  EXPECT_TRUE(backoff.on_nothing(kStart + nanoseconds(4000)));
 }
 
 TEST(YieldBackoffTest, WhereOthersRunEveryPollYields) {
@@ -48,21 +50,60 @@ TEST(YieldBackoffTest, WhereOthersRunEveryPollYields) {
   Instant now = kStart;
   for (int i = 0; i < 100; i++) {
     now = now + microseconds(5);
-    backoff.on_yielded(now, kOthersRan);
-    ASSERT_TRUE(backoff.due(now)) << i;
+    backoff.on_yielded(now, kOthersRan, false);
+    ASSERT_TRUE(backoff.on_nothing(now)) << i;
   }
+}
+
+/// The kernel knows of threads that ran too shortly to be noticed.
+TEST(YieldBackoffTest, AShortYieldToAnotherCountsWhenTheKernelSaysSo) {
+  YieldBackoff backoff;
+  backoff.on_yielded(kStart, kOthersRan, false);
+  backoff.on_yielded(kStart + milliseconds(1), kAlone, true);
+  EXPECT_TRUE(backoff.on_nothing(kStart + milliseconds(1)));
+}
+
+TEST(YieldBackoffTest, AfterATimeSliceItPollsForAsLong) {
+  YieldBackoff backoff;
+  Instant now = kStart;
+  backoff.on_yielded(now, kSlice, false);
+  const Polled polled = poll_in_vain(backoff, now, milliseconds(60), kSlice);
+  EXPECT_EQ(polled.yields, 10);
+  EXPECT_LE(polled.longest.ns, kSlice.ns + 1000);
+}
+
+/// The kernel ends a slice without being asked.
+TEST(YieldBackoffTest, TimeThatItIsAwayIsNoTimeThatItPolls) {
+  YieldBackoff backoff;
+  Instant now = kStart;
+  backoff.on_yielded(now, kSlice, false);
+  poll_in_vain(backoff, now, milliseconds(1), kSlice);
+  now = now + milliseconds(20);
+  EXPECT_FALSE(backoff.on_nothing(now));
+  EXPECT_EQ(poll_in_vain(backoff, now, microseconds(1900), kSlice).yields, 0);
+  EXPECT_EQ(poll_in_vain(backoff, now, microseconds(200), kSlice).yields, 1);
+}
+
+/// One that does something else between two polls yields in the end.
+TEST(YieldBackoffTest, WhoPollsRarelyYieldsToo) {
+  YieldBackoff backoff;
+  Instant now = kStart;
+  backoff.on_yielded(now, kSlice, false);
+  int polls = 1;
+  for (now = now + milliseconds(1); !backoff.on_nothing(now); now = now + milliseconds(1)) polls++;
+  EXPECT_LE(polls, kSlice.ns / YieldBackoff::kAway.ns + 1);
 }
 
 /// Before anything is known of the CPU, it is assumed to be shared.
 TEST(YieldBackoffTest, TheFirstYieldIsFollowedByAnother) {
   YieldBackoff backoff;
-  backoff.on_yielded(kStart, kAlone);
-  EXPECT_TRUE(backoff.due(kStart));
+  backoff.on_yielded(kStart, kAlone, false);
+  EXPECT_TRUE(backoff.on_nothing(kStart));
 }
 
 TEST(YieldBackoffTest, TheLongerNobodyRanTheLaterTheNextYield) {
   YieldBackoff backoff;
-  backoff.on_yielded(kStart, kOthersRan);
+  backoff.on_yielded(kStart, kOthersRan, false);
   struct {
     Duration alone_for;
     Duration pause;
@@ -71,9 +112,9 @@ TEST(YieldBackoffTest, TheLongerNobodyRanTheLaterTheNextYield) {
                      {microseconds(1000), microseconds(50)}, {milliseconds(3'600'000), microseconds(50)}};
   for (const auto& step : steps) {
     const Instant now = kStart + step.alone_for;
-    backoff.on_yielded(now, kAlone);
-    EXPECT_FALSE(backoff.due(now + step.pause + nanoseconds(-1))) << step.alone_for.ns;
-    EXPECT_TRUE(backoff.due(now + step.pause)) << step.alone_for.ns;
+    backoff.on_yielded(now, kAlone, false);
+    EXPECT_FALSE(backoff.on_nothing(now + step.pause + nanoseconds(-1))) << step.alone_for.ns;
+    EXPECT_TRUE(backoff.on_nothing(now + step.pause)) << step.alone_for.ns;
   }
 }
 
@@ -82,7 +123,7 @@ TEST(YieldBackoffTest, WhoComesBackWaitsForAPartOfItsAbsence) {
   for (const Duration away : {microseconds(15), microseconds(50), microseconds(300), milliseconds(20)}) {
     YieldBackoff backoff;
     Instant now = kStart;
-    backoff.on_yielded(now, kOthersRan);
+    backoff.on_yielded(now, kOthersRan, false);
     const Polled polled = poll_in_vain(backoff, now, away, kAlone);
     EXPECT_LE(polled.longest, std::min(nanoseconds(away.ns / 8 + 100), microseconds(51))) << away.ns;
   }
@@ -92,7 +133,7 @@ TEST(YieldBackoffTest, WhoComesBackIsNoticedAtTheNextYield) {
   YieldBackoff backoff;
   Instant now = kStart;
   poll_in_vain(backoff, now, milliseconds(10), kAlone);
-  backoff.on_yielded(now, kOthersRan);
+  backoff.on_yielded(now, kOthersRan, false);
   EXPECT_EQ(poll_in_vain(backoff, now, milliseconds(10), kOthersRan).longest, nanoseconds(30));
 }
 
@@ -105,23 +146,23 @@ TEST(YieldBackoffTest, WorkTellsNothingOfTheCpu) {
   EXPECT_LE(poll_in_vain(alone, now, milliseconds(1), kAlone).yields, 21);
 
   YieldBackoff shared;
-  shared.on_yielded(now, kOthersRan);
+  shared.on_yielded(now, kOthersRan, false);
   shared.on_work(now);
-  EXPECT_FALSE(shared.due(now + nanoseconds(3999)));
-  EXPECT_TRUE(shared.due(now + microseconds(4)));
-  shared.on_yielded(now + microseconds(9), kOthersRan);
-  EXPECT_TRUE(shared.due(now + microseconds(9)));
+  EXPECT_FALSE(shared.on_nothing(now + nanoseconds(3999)));
+  EXPECT_TRUE(shared.on_nothing(now + microseconds(4)));
+  shared.on_yielded(now + microseconds(9), kOthersRan, false);
+  EXPECT_TRUE(shared.on_nothing(now + microseconds(9)));
 }
 
 /// Work does not bring a later yield forward.
 TEST(YieldBackoffTest, WorkDoesNotShortenAPause) {
   YieldBackoff backoff;
-  backoff.on_yielded(kStart, kOthersRan);
+  backoff.on_yielded(kStart, kOthersRan, false);
   const Instant now = kStart + milliseconds(1);
-  backoff.on_yielded(now, kAlone);
+  backoff.on_yielded(now, kAlone, false);
   backoff.on_work(now);
-  EXPECT_FALSE(backoff.due(now + nanoseconds(49'999)));
-  EXPECT_TRUE(backoff.due(now + microseconds(50)));
+  EXPECT_FALSE(backoff.on_nothing(now + nanoseconds(49'999)));
+  EXPECT_TRUE(backoff.on_nothing(now + microseconds(50)));
 }
 
 /// Its purpose: with no other thread on the CPU few polls yield, but one that appears is noticed.
