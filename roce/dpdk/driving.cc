@@ -1,6 +1,7 @@
 #include "dpdk/driving.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace uroce {
 
@@ -21,15 +22,17 @@ Instant Driving::expected_until() const {
 
 void Driving::note_turns(Instant now, bool rung, bool found) {
   if (rung && !found) lay_ = 0;
-  // Frames found by a thread that does not leave the program time to find them prove nothing.
-  if (!found || polls_memory(now) || now - last_driven() > kPreempted || last_driven() == lay_after_) return;
+  if (!found) return;
+  turns_a_find_ = (turns_a_find_ + std::exchange(program_turns_, 0)) / 2;
+  if (polls_memory(now)) {
+    if (turns_a_find_ <= kFewTurns) memory_until_ = now + kMemory;
+    return;
+  }
+  if (now - last_driven() > kPreempted || last_driven() == lay_after_) return;
   lay_after_ = last_driven();
   lay_ = now - lay_since_ < kLeftLyingWithin ? lay_ + 1 : 1;
   if (lay_ == 1) lay_since_ = now;
-  if (lay_ < kLeftLying) return;
-  const bool again = now - memory_until_ < kMemoryAgain;
-  memory_for_ = again ? std::min(memory_for_ * 2, kMemoryMost) : kMemoryFirst;
-  memory_until_ = now + memory_for_;
+  if (lay_ >= kLeftLying) memory_until_ = now + kMemory;
 }
 
 Driving::Next Driving::after(const Burst& burst) {

@@ -21,7 +21,9 @@ using Do = Driving::Do;
 constexpr Duration kStep = microseconds(1);
 constexpr Duration kLook = microseconds(50);  // Bells::kLook
 
-enum class Manner : uint8_t { kPolls, kPollsMemory, kWaits, kComputes };
+constexpr Duration kAnswers = microseconds(10);  // until a program that sees its memory change has sent the next frame
+
+enum class Manner : uint8_t { kPolls, kPollsMemory, kWaits, kComputes, kAnswersFromMemory };
 enum class Bell : uint8_t { kNever, kAtOnce, kLeftLying };
 
 struct Host {
@@ -42,6 +44,8 @@ struct Host {
   std::deque<Instant> frames;
   uint64_t read = 0;
   Duration longest{0};  // for which a frame lay
+  uint64_t late = 0;    // frames that lay for longer than a look
+  Instant answers_at = Instant::never();
   uint64_t found = 0;
   uint32_t rung_at = UINT32_MAX;
   std::optional<uint64_t> lay_at;
@@ -49,7 +53,11 @@ struct Host {
 
   uint32_t take(Instant now) {
     const auto count = static_cast<uint32_t>(frames.size());
-    for (; !frames.empty(); frames.pop_front()) longest = std::max(longest, now - frames.front());
+    if (count != 0) answers_at = now + kAnswers;
+    for (; !frames.empty(); frames.pop_front()) {
+      longest = std::max(longest, now - frames.front());
+      late += now - frames.front() > kLook;
+    }
     read += count;
     found += count;
     return count;
@@ -131,6 +139,12 @@ class World {
     if (own.manner == Manner::kPolls) {
       own.driving.note_driven(now_);
       own.take(now_);
+      look(peer);
+    }
+    if (own.manner == Manner::kAnswersFromMemory && now_ >= own.answers_at) {
+      own.answers_at = Instant::never();
+      own.driving.note_driven(now_);
+      send(peer);
       look(peer);
     }
     if (draws && below(200) == 0) send(peer);
@@ -236,6 +250,48 @@ TEST(DrivingModel, WhoPollsItsMemoryIsFoundOut) {
     sum = {sum.ns + world.host(0).longest.ns};
   }
   EXPECT_LE(sum.ns / 1000, 30'000) << "ns a frame";
+}
+
+/// Two such programs, as qperf's are. They are not to be found out again and again, since frames lie meanwhile. `away`:
+/// for so long each program has no core, once in ten milliseconds.
+uint64_t late_frames_of_two_that_poll_their_memory(Duration away) {
+  World world(1);
+  world.set(0, Manner::kAnswersFromMemory);
+  world.set(1, Manner::kAnswersFromMemory);
+  world.send_to(0);
+  world.run(milliseconds(100));
+  for (int i = 0; i < 2; i++) world.host(i).late = 0;
+  for (int i = 0; i < 200; i++) {
+    world.take_core(i % 2, away);
+    world.run(milliseconds(5));
+  }
+  EXPECT_GE(world.host(0).found, 10'000u);
+  return world.host(0).late + world.host(1).late;
+}
+
+TEST(DrivingModel, WhoPollsItsMemoryIsFoundOutOnce) {
+  EXPECT_EQ(late_frames_of_two_that_poll_their_memory({0}), 0u);
+  EXPECT_LE(late_frames_of_two_that_poll_their_memory(milliseconds(1)), 10u) << "beside threads that compute";
+}
+
+/// Its thread naps where it should sleep, until it is seen that the program makes many turns.
+TEST(DrivingModel, WhoPollsAgainAfterThatIsLeftAlone) {
+  World world(1);
+  world.set(0, Manner::kAnswersFromMemory);
+  world.set(1, Manner::kAnswersFromMemory);
+  world.send_to(0);
+  world.run(milliseconds(100));
+  for (int i = 0; i < 2; i++) world.set(i, Manner::kPolls);
+  for (int i = 0; i < 1000; i++) {
+    world.send_to(i % 2);
+    world.run(microseconds(10));
+  }
+  const uint64_t before = world.host(0).wakes + world.host(1).wakes;
+  for (int i = 0; i < 100'000; i++) {
+    world.send_to(i % 2);
+    world.run(microseconds(10));
+  }
+  EXPECT_LE(world.host(0).wakes + world.host(1).wakes - before, 500u) << "in a second, by both";
 }
 
 TEST(DrivingModel, WhoLosesItsCoreOnceKeepsItsPeace) {
