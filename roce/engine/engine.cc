@@ -6,7 +6,6 @@
 
 #include "engine/engine_parts.h"
 #include "transport/frame_builder.h"
-#include "transport/requester.h"
 
 namespace uroce {
 
@@ -199,7 +198,7 @@ void Engine::run_timers(Instant now) {
     if (qp == nullptr) continue;
     if (qp->next_timeout() <= now) qp->on_timeout(now);
     // A peer that is silent may have another MAC by now. An unresolved one is being asked for already.
-    if (qp->requester().retry_timer().timed_out() && qp->path_resolved())
+    if (qp->asks_in_vain() && qp->path_resolved())
       parts_->router.ask_for(qp->path(), qp->attributes().av.sgid_index, now);
     parts_->schedule.update(*qp);
   }

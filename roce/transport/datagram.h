@@ -68,6 +68,7 @@ class UdReceiver {
  public:
   UdReceiver(QpContext& context, ReceiveQueue& own) : context_(context), receive_(context, own) {}
 
+  static void start() {}
   Outcome on_request(const PacketView& packet, Instant now);
   void flush(Instant now) { receive_.flush(now); }
   void reset() { receive_.drop(); }

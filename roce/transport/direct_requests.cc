@@ -55,7 +55,7 @@ DirectPeer* peer_of(const QpContext& context) {
 }  // namespace
 
 bool DirectRequests::takes(const SendWqe& wqe, uint32_t position) const {
-  if (wqe.length < kBytesMin || wqe.inline_data != nullptr) return false;
+  if (wqe.length < kBytesMin || wqe.inlined) return false;
   if (wqe.opcode != WrOpcode::kRdmaWrite && wqe.opcode != WrOpcode::kRdmaRead) return false;
   if ((wqe.started && !under_way_) || (refused_ && refused_at_ == position)) return false;
   // The requester itself says what is wrong with a READ that may not be under way.

@@ -1,10 +1,9 @@
 #include "transport/qp.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "transport/address_handle.h"
-#include "transport/qp_ends.h"
+#include "transport/qp_services.h"
 #include "transport/qp_transitions.h"
 #include "transport/rendezvous.h"
 
@@ -18,15 +17,27 @@ Qp::Qp(const QpInit& init, uint32_t qpn, uint32_t index, uint32_t port_mtu, Tran
       user_(user),
       send_queue_(init.cap, init.send_memory, device_work_of(init)),
       receive_queue_(context_.own_receives ? init.cap.max_recv_wr : 0, init.cap.max_recv_sge, init.receive_memory),
-      ends_(std::make_unique<QpEnds>(context_, send_queue_, receive_queue_)) {
+      service_(make_service(context_, send_queue_, receive_queue_)) {
   context_.mtu = port_mtu;
 }
 
 Qp::~Qp() = default;
 
-void Qp::end_ack_delay() { ends_->responder.end_ack_delay(); }
-const Requester& Qp::requester() const { return ends_->requester; }
-const Responder& Qp::responder() const { return ends_->responder; }
+void Qp::end_ack_delay() {
+  serve(service_, [](auto& service) { service.end_ack_delay(); });
+}
+bool Qp::asks_in_vain() const {
+  const Requester* const asks = requester();
+  return asks != nullptr && asks->retry_timer().timed_out();
+}
+const Requester* Qp::requester() const {
+  const auto* const reliable = std::get_if<std::unique_ptr<ReliableService>>(&service_);
+  return reliable != nullptr ? &(*reliable)->requester() : nullptr;
+}
+const Responder* Qp::responder() const {
+  const auto* const reliable = std::get_if<std::unique_ptr<ReliableService>>(&service_);
+  return reliable != nullptr ? &(*reliable)->responder() : nullptr;
+}
 
 QpAttributes Qp::attributes() const {
   QpAttributes a = context_.attributes;
@@ -65,16 +76,14 @@ ModifyResult Qp::modify(const QpAttributes& attributes, uint32_t mask, const Rou
   apply(attributes, mask, path, resolved, now);
   if (to != from || to == QpState::kErr) enter(to, now);
   settle(Outcome::kGoesOn, now);
-  ends_->show.update(context_, ends_->responder.epsn());
+  serve(service_, [](auto& service) { service.show(); });
   return ModifyResult::kOk;
 }
 
 /// Makes all allocations of a transition before anything changes, so that a lack of memory leaves the QP as it was.
 void Qp::make_room(const QpAttributes& attributes, uint32_t mask, QpState to) {
-  if (!context_.reliable || (mask & kAttrMaxDestRdAtomic) == 0) return;
-  if (context_.state == QpState::kInit && to == QpState::kRtr)
-    ends_->responder.make_room(attributes.max_dest_rd_atomic);
-  if (context_.state == QpState::kSqd) ends_->responder.change_depth(attributes.max_dest_rd_atomic);
+  if ((mask & kAttrMaxDestRdAtomic) == 0) return;
+  serve(service_, [&](auto& service) { service.make_room(to, attributes.max_dest_rd_atomic); });
 }
 
 void Qp::apply(const QpAttributes& a, uint32_t mask, const Route* path, bool resolved, Instant now) {
@@ -114,15 +123,12 @@ void Qp::apply(const QpAttributes& a, uint32_t mask, const Route* path, bool res
 
 void Qp::enter(QpState to, Instant now) {
   const QpState from = context_.state;
-  const bool reliable = context_.reliable;
-  if (to == QpState::kErr || to == QpState::kReset) ends_->show.hide(context_);
+  if (to == QpState::kErr || to == QpState::kReset) hide(service_);
   context_.state = to;
   draining_ = to == QpState::kSqd;
   switch (to) {
     case QpState::kReset:
       forget_work();
-      ends_->requester.reset();
-      ends_->sender.start();
       context_.events.reset();
       context_.attributes = QpAttributes{};
       context_.rate.set_limit(0, now);
@@ -133,14 +139,13 @@ void Qp::enter(QpState to, Instant now) {
       break;
     case QpState::kRtr:
       restart_congestion();
-      if (reliable) ends_->responder.start();
-      ends_->uc_receiver.start();
+      serve(service_, [](auto& service) { service.start_receiving(); });
       break;
     case QpState::kRts:
-      if (from == QpState::kRtr) reliable ? ends_->requester.start() : ends_->sender.start();
+      if (from == QpState::kRtr) serve(service_, [](auto& service) { service.start_sending(); });
       break;
     case QpState::kErr:
-      ends_->responder.silence();  // the program ended the QP: nothing more is sent
+      serve(service_, [](auto& service) { service.silence(); });  // the program ended the QP: nothing more is sent
       flush(now);
       // Raised once: UCX aborts a program that gets it again when the program itself moves a failed QP to ERR.
       if (from != QpState::kErr && init_.srq != nullptr) context_.events.raise(AsyncEvent::kQpLastWqeReached);
@@ -151,54 +156,47 @@ void Qp::enter(QpState to, Instant now) {
 }
 
 void Qp::forget_xrc_queue(const SharedReceiveQueue& queue) {
-  if (context_.type == QpType::kXrcRecv && context_.srq == &queue) ends_->responder.forget_xrc_queue();
+  if (context_.type != QpType::kXrcRecv || context_.srq != &queue) return;
+  serve(service_, [](auto& service) { service.forget_xrc_queue(); });
 }
 
 void Qp::forget_work() {
   if (init_.send_cq != nullptr) init_.send_cq->remove(context_.qpn);
   if (init_.recv_cq != nullptr) init_.recv_cq->remove(context_.qpn);
-  ends_->show.hide(context_);
+  hide(service_);
   forget_rendezvous(context_, send_queue_);
   send_queue_.clear();
   receive_queue_.clear();
-  ends_->responder.reset();
-  ends_->uc_receiver.reset();
-  ends_->ud_receiver.reset();
-  ends_->raw_receiver.reset();
+  serve(service_, [](auto& service) { service.reset(); });
 }
 
 /// Completes the work requests of both queues as flushed, each queue in order.
 void Qp::flush(Instant now) {
-  if (context_.reliable) {
-    ends_->requester.flush(now);
-    ends_->responder.flush(now);
-  } else {
-    ends_->sender.flush(now);
-    if (context_.type == QpType::kUc) ends_->uc_receiver.flush(now);
-    if (context_.type == QpType::kUd) ends_->ud_receiver.flush(now);
-    if (context_.type == QpType::kRawPacket) ends_->raw_receiver.flush(now);
-  }
+  serve(service_, [now](auto& service) {
+    service.flush_sends(now);
+    service.flush_receives(now);
+  });
 }
 
 /// The outcome of a call takes effect at its end: the QP or its send queue goes to error, or the send queue is drained.
 void Qp::settle(Outcome outcome, Instant now) {
+  if (outcome == Outcome::kGoesOn && !draining_) return;
   const QpState s = context_.state;
   if (outcome == Outcome::kFailed && s != QpState::kErr && s != QpState::kReset) {
-    ends_->show.hide(context_);
+    hide(service_);
     context_.state = QpState::kErr;
     draining_ = false;
     flush(now);
     if (init_.srq != nullptr) context_.events.raise(AsyncEvent::kQpLastWqeReached);
   } else if (outcome == Outcome::kSendQueueFailed && (s == QpState::kRts || s == QpState::kSqd)) {
     context_.state = QpState::kSqe;
-    ends_->sender.flush(now);
+    serve(service_, [now](auto& service) { service.flush_sends(now); });
   }
   if (draining_) check_drained();
 }
 
 void Qp::check_drained() {
-  const bool drained = context_.reliable ? ends_->requester.drained() : ends_->sender.drained();
-  if (!drained) return;
+  if (!serve(service_, [](auto& service) { return service.drained(); })) return;
   draining_ = false;
   if (context_.attributes.sqd_async_notify) context_.events.raise(AsyncEvent::kSqDrained);
 }
@@ -209,7 +207,7 @@ void Qp::on_path_resolved(const MacAddress& mac) {
   context_.header.set_dst_mac(mac);
   context_.data_header.set_dst_mac(mac);
   context_.path_resolved = true;
-  if (news && context_.reliable) ends_->requester.on_path_resolved();
+  if (news) serve(service_, [](auto& service) { service.on_path_resolved(); });
 }
 
 PeerLink& Qp::lead_link() {
@@ -234,14 +232,14 @@ PostResult Qp::post_sends(std::span<const SendWr> wrs, Instant now) {
     if (!send_queue_.take_inline_data(wrs[i], i)) return PostResult::kInlineNotThere;
   }
   for (const SendWr& wr : wrs) {
-    send_queue_.push(wr, context_.mtu);
+    send_queue_.push(wr, context_.type, context_.mtu);
     if (init_.sq_sig_all) send_queue_.ring().at(send_queue_.ring().tail() - 1).flags |= kSendSignaled;
   }
   if (s == QpState::kErr || s == QpState::kSqe) {
     // Posting to a failed queue is allowed; the work completes at once, as flushed.
-    context_.reliable ? ends_->requester.flush(now) : ends_->sender.flush(now);
-  } else if (context_.reliable) {
-    ends_->responder.on_send_posted();
+    serve(service_, [now](auto& service) { service.flush_sends(now); });
+  } else {
+    serve(service_, [](auto& service) { service.on_send_posted(); });
   }
   return PostResult::kOk;
 }
@@ -251,86 +249,41 @@ PostResult Qp::post_recv(const RecvWr& wr, Instant now) {
   const PostResult result = receive_queue_.post(wr);
   if (result != PostResult::kOk) return result;
   if (context_.state == QpState::kErr) {
-    context_.type == QpType::kRc   ? ends_->responder.flush(now)
-    : context_.type == QpType::kUc ? ends_->uc_receiver.flush(now)
-    : context_.type == QpType::kUd ? ends_->ud_receiver.flush(now)
-                                   : ends_->raw_receiver.flush(now);
-  } else if (context_.type == QpType::kRc) {
-    ends_->responder.on_receive_posted();
+    serve(service_, [now](auto& service) { service.flush_receives(now); });
+  } else {
+    serve(service_, [](auto& service) { service.on_receive_posted(); });
   }
   return PostResult::kOk;
 }
 
 void Qp::on_packet(const PacketView& packet, Instant now) {
-  Outcome outcome = Outcome::kGoesOn;
-  switch (context_.type) {
-    case QpType::kRc:
-      if (context_.peer.enabled()) context_.peer.on_packet(packet.signed_with(context_.peer_signature));
-      outcome = packet.info->is_response() ? ends_->requester.on_response(packet, now)
-                                           : ends_->responder.on_request(packet, now);
-      ends_->show.on_request(context_, ends_->responder.epsn());
-      break;
-    case QpType::kXrcSend:
-      outcome = ends_->requester.on_response(packet, now);
-      break;
-    case QpType::kXrcRecv:
-      outcome = ends_->responder.on_request(packet, now);
-      break;
-    case QpType::kUc:
-      outcome = ends_->uc_receiver.on_request(packet, now);
-      break;
-    case QpType::kUd:
-      outcome = ends_->ud_receiver.on_request(packet, now);
-      break;
-    case QpType::kRawPacket:
-      break;  // it has no packets, only frames
-  }
+  const Outcome outcome = serve(service_, [&](auto& service) { return service.on_packet(packet, now); });
   context_.rate.settle(now);
   settle(outcome, now);
 }
 
-void Qp::on_frame(const RawFrame& frame, Instant now) { settle(ends_->raw_receiver.on_frame(frame, now), now); }
+void Qp::on_frame(const RawFrame& frame, Instant now) {
+  const auto* const raw = std::get_if<std::unique_ptr<UnackedService<RawReceiver>>>(&service_);
+  if (raw != nullptr) settle((*raw)->receiver().on_frame(frame, now), now);
+}
 
 void Qp::on_timeout(Instant now) {
   if (context_.rate.closed()) context_.rate.follow(now);
   if (!context_.reliable) return;
-  ends_->responder.on_timeout(now);
-  Outcome outcome = Outcome::kGoesOn;
-  if (context_.state == QpState::kRts || context_.state == QpState::kSqd) outcome = ends_->requester.on_timeout(now);
+  const Outcome outcome = serve(service_, [now](auto& service) { return service.on_timeout(now); });
   context_.rate.settle(now);
   settle(outcome, now);
 }
 
-PollResult Qp::transmit(TxFrame& frame, Instant now) {
-  if (!context_.reliable) return ends_->sender.poll_transmit(frame, now);
-  // A delayed ACK follows the program's own packets; any other answer goes before them. Answers go first, but a peer
-  // that reads a lot does not keep us from our own work.
-  const bool delays_ack = ends_->responder.delays_ack();
-  Outcome outcome = Outcome::kGoesOn;
-  if (delays_ack || std::exchange(answered_, false)) {
-    const PollResult request = ends_->requester.poll_transmit(frame, now);
-    if (request.frame && delays_ack && !ends_->requester.wants_transmit()) ends_->responder.end_ack_delay();
-    if (request.frame) return request;
-    outcome = request.outcome;
-  }
-  const PollResult answer =
-      ends_->responder.poll_transmit(frame);  // also when a request failed, so that what was received is acknowledged
-  answered_ = answer.frame;
-  outcome = std::max(outcome, answer.outcome);
-  if (answered_ || outcome != Outcome::kGoesOn) return {.frame = answered_, .outcome = outcome};
-  return ends_->requester.poll_transmit(frame, now);
-}
-
 bool Qp::poll_transmit(TxFrame& frame, Instant now) {
-  const PollResult polled = context_.rate.limited() ? transmit_paced(frame, now) : transmit(frame, now);
+  const PollResult polled = context_.rate.limited() ? transmit_paced(frame, now) : transmit(service_, frame, now);
   settle(polled.outcome, now);
   return polled.frame;
 }
 
 bool Qp::wants_transmit() const {
   if (context_.rate.closed()) return wants_unpaced();
-  if (!context_.reliable) return ends_->sender.wants_transmit();
-  return ends_->responder.wants_transmit() || ends_->requester.wants_transmit();
+  return serve(service_, [](auto& service) { return service.wants_transmit(); });
 }
 
 uint8_t Qp::priority() const {
@@ -343,8 +296,7 @@ uint8_t Qp::priority() const {
 Instant Qp::next_timeout() const {
   Instant next = Instant::never();
   if (context_.rate.closed() && wants_paced()) next = context_.rate.next_timeout();
-  if (!context_.reliable) return next;
-  return std::min({next, ends_->responder.next_timeout(), ends_->requester.next_timeout()});
+  return std::min(next, serve(service_, [](auto& service) { return service.next_timeout(); }));
 }
 
 }  // namespace uroce

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <variant>
 
 #include "congestion/congestion_control.h"
 #include "transport/outcome.h"
@@ -25,11 +26,21 @@
 
 namespace uroce {
 
+class RawReceiver;
+class ReliableService;
 class Requester;
 class Responder;
+class UcReceiver;
+class UdReceiver;
 struct PacketView;
-struct QpEnds;
 struct RawFrame;
+template <typename Receiver>
+class UnackedService;
+
+/// One of the services (qp_services.h).
+using QpService =
+    std::variant<std::unique_ptr<ReliableService>, std::unique_ptr<UnackedService<UcReceiver>>,
+                 std::unique_ptr<UnackedService<UdReceiver>>, std::unique_ptr<UnackedService<RawReceiver>>>;
 
 class Qp {
  public:
@@ -94,9 +105,12 @@ class Qp {
   bool encode_cnp(TxFrame& frame) const;
   const CongestionControl* congestion() const { return context_.rate.control(); }  // nullptr: none
 
+  /// The peer has not answered for so long that it may have another MAC address by now.
+  bool asks_in_vain() const;
+
   // For displaying a QP to a person.
-  const Requester& requester() const;
-  const Responder& responder() const;
+  const Requester* requester() const;  // nullptr unless RC or XRC
+  const Responder* responder() const;  // the same
   /// Completions that the program has not polled keep their slots.
   const SendQueue& send_queue() const { return send_queue_; }
   uint32_t receives_queued() const { return receive_queue_.size(); }
@@ -110,7 +124,6 @@ class Qp {
   void flush(Instant now);
   void settle(Outcome outcome, Instant now);
   void check_drained();
-  PollResult transmit(TxFrame& frame, Instant now);
 
   // qp_congestion.cc
   void restart_congestion();
@@ -127,10 +140,9 @@ class Qp {
   void* const user_;
   SendQueue send_queue_;
   ReceiveQueue receive_queue_;
-  const std::unique_ptr<QpEnds> ends_;
+  const QpService service_;
   Instant cnp_allowed_at_{0};
   bool draining_ = false;
-  bool answered_ = false;  // the last frame came from the responder
 };
 
 }  // namespace uroce

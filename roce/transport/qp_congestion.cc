@@ -5,7 +5,7 @@
 
 #include "transport/frame_builder.h"
 #include "transport/qp.h"
-#include "transport/qp_ends.h"
+#include "transport/qp_services.h"
 
 namespace uroce {
 
@@ -41,11 +41,12 @@ void Qp::restart_congestion() {
 PollResult Qp::transmit_paced(TxFrame& frame, Instant now) {
   SendRate& rate = context_.rate;
   rate.follow(now);
-  if (!rate.limited()) return transmit(frame, now);  // the rate recovered while the QP was silent
+  if (!rate.limited()) return transmit(service_, frame, now);  // the rate recovered while the QP was silent
   if (rate.closed()) {
-    return wants_unpaced() ? ends_->responder.poll_transmit(frame) : PollResult{};
+    if (!wants_unpaced()) return {};
+    return serve(service_, [&](auto& service) { return service.poll_answer(frame); });
   }
-  const PollResult polled = transmit(frame, now);
+  const PollResult polled = transmit(service_, frame, now);
   // Datagrams have the headers of their address handles, and all are data.
   const bool data =
       polled.frame && (!connected() || is_data(opcode_info(frame.data[context_.header.bytes()]).operation));
@@ -54,12 +55,11 @@ PollResult Qp::transmit_paced(TxFrame& frame, Instant now) {
 }
 
 bool Qp::wants_unpaced() const {
-  return context_.reliable && ends_->responder.wants_transmit() && !ends_->responder.next_is_read_response();
+  return serve(service_, [](auto& service) { return service.wants_answer(); });
 }
 
 bool Qp::wants_paced() const {
-  if (!context_.reliable) return ends_->sender.wants_transmit();
-  return ends_->requester.wants_transmit() || ends_->responder.next_is_read_response();
+  return serve(service_, [](auto& service) { return service.wants_data(); });
 }
 
 bool Qp::on_cnp(Instant now) {

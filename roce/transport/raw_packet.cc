@@ -12,7 +12,7 @@ namespace uroce {
 Cause encode_raw_frame(const QpContext& context, const SendWqe& wqe, TxFrame& frame) {
   if (wqe.length < kRawFrameMin) return Cause::kFrameTooShort;
   if (wqe.length > std::min(context.mtu, frame.capacity)) return Cause::kMessageTooLong;
-  if (wqe.inline_data != nullptr) {
+  if (wqe.inlined) {
     std::memcpy(frame.data, wqe.inline_data, wqe.length);
   } else {
     PieceList pieces;

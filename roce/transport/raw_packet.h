@@ -8,6 +8,7 @@
 
 #include <cstdint>
 
+#include "packet/packet.h"
 #include "transport/outcome.h"
 #include "transport/qp_context.h"
 #include "transport/raw_frame.h"
@@ -28,6 +29,10 @@ class RawReceiver {
  public:
   RawReceiver(QpContext& context, ReceiveQueue& own) : context_(context), receive_(context, own) {}
 
+  static void start() {}
+  static Outcome on_request(const PacketView& /*packet*/, Instant /*now*/) {
+    return Outcome::kGoesOn;
+  }  // it has frames
   Outcome on_frame(const RawFrame& frame, Instant now);
   void flush(Instant now) { receive_.flush(now); }
   void reset() { receive_.drop(); }

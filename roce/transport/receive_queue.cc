@@ -7,8 +7,8 @@
 namespace uroce {
 
 size_t ReceiveQueue::bytes_for(uint32_t max_wr, uint32_t max_sge) {
-  const size_t slots = Ring<RecvWqe>::slots_for(max_wr);
-  return UntouchedBlock::bytes_for<RecvWqe>(slots) + UntouchedBlock::bytes_for<Sge>(slots * max_sge);
+  const size_t slots = Ring<Posted>::slots_for(max_wr);
+  return UntouchedBlock::bytes_for<Posted>(slots) + UntouchedBlock::bytes_for<Sge>(slots * max_sge);
 }
 
 ReceiveQueue::ReceiveQueue(uint32_t max_wr, uint32_t max_sge, void* memory)
@@ -21,13 +21,9 @@ ReceiveQueue::ReceiveQueue(uint32_t max_wr, uint32_t max_sge, void* memory)
 PostResult ReceiveQueue::post(const RecvWr& wr) {
   if (wr.num_sge > max_sge_) return PostResult::kTooManySges;
   if (slots_.full()) return PostResult::kQueueFull;
-  Sge* sges = &sges_[size_t{ring_.slot(ring_.tail())} * max_sge_];
-  uint64_t total = 0;
-  for (uint32_t i = 0; i < wr.num_sge; i++) {
-    sges[i] = wr.sges[i];
-    total += wr.sges[i].length;
-  }
-  ring_.push({wr.wr_id, sges, wr.num_sge, total});
+  Sge* const sges = sges_of(ring_.tail());
+  for (uint32_t i = 0; i < wr.num_sge; i++) sges[i] = wr.sges[i];
+  ring_.push({wr.wr_id, wr.num_sge});
   slots_.take();
   return PostResult::kOk;
 }
@@ -36,7 +32,7 @@ bool ReceiveQueue::resize(uint32_t max_wr, void* memory) {
   if (max_wr < slots_.taken()) return false;
   ReceiveQueue other(max_wr, max_sge_, memory);
   for (; !ring_.empty(); ring_.pop()) {
-    const RecvWqe& wqe = ring_.front();
+    const RecvWqe wqe = front();
     other.post({wqe.wr_id, wqe.sges, wqe.num_sge});
   }
   std::swap(memory_, other.memory_);

@@ -21,7 +21,6 @@ struct RecvWqe {
   uint64_t wr_id = 0;
   const Sge* sges = nullptr;
   uint32_t num_sge = 0;
-  uint64_t total_bytes = 0;
 };
 
 class ReceiveQueue {
@@ -37,7 +36,11 @@ class ReceiveQueue {
   uint32_t size() const { return ring_.size(); }
   uint32_t max_wr() const { return ring_.capacity(); }
   uint32_t max_sge() const { return max_sge_; }
-  const RecvWqe& front() { return ring_.front(); }
+  /// The oldest receive. Its elements stay where they are until the completion of that receive has been polled.
+  RecvWqe front() {
+    const Posted& posted = ring_.front();
+    return {posted.wr_id, sges_of(ring_.head()), posted.num_sge};
+  }
   void pop() { ring_.pop(); }
   /// Forgets what is queued. No completion of these receives may be left in a completion queue.
   void clear() {
@@ -50,8 +53,14 @@ class ReceiveQueue {
   bool resize(uint32_t max_wr, void* memory = nullptr);
 
  private:
+  struct Posted {
+    uint64_t wr_id;
+    uint32_t num_sge;
+  };
+  Sge* sges_of(uint32_t position) { return &sges_[size_t{ring_.slot(position)} * max_sge_]; }
+
   UntouchedBlock memory_;  // of the ring and its elements
-  Ring<RecvWqe> ring_;
+  Ring<Posted> ring_;
   WorkQueueSlots slots_;
   uint32_t max_sge_;
   UntouchedArray<Sge> sges_;  // max_sge_ for each slot of the ring
@@ -80,7 +89,7 @@ class SharedReceiveQueue {
   /// As ReceiveQueue::resize. Beyond the limit, the event is not raised before a receive is taken.
   bool resize(uint32_t max_wr, void* memory = nullptr) { return queue_.resize(max_wr, memory); }
   bool empty() const { return queue_.empty(); }
-  const RecvWqe& front() { return queue_.front(); }
+  RecvWqe front() { return queue_.front(); }
   void pop();
   WorkQueueSlots& slots() { return queue_.slots(); }
   const XrcAttachment& xrc() const { return xrc_; }

@@ -17,17 +17,19 @@ void ReceiveSlot::take() {
 }
 
 void ReceiveSlot::take(const TaggedReceive& receive, const ReceiveMark& mark) {
-  uint64_t total = 0;
-  for (uint32_t i = 0; i < receive.num_sge; i++) total += receive.sges[i].length;
-  begin({receive.wr_id, receive.sges, receive.num_sge, total});
+  begin({receive.wr_id, receive.sges, receive.num_sge});
   mark_ = mark;
 }
 
-/// Copies it, because the slot of a shared queue is free for the next post as soon as it is popped.
 void ReceiveSlot::begin(const RecvWqe& wqe) {
   wqe_ = wqe;
-  std::copy_n(wqe.sges, wqe.num_sge, sges_);
-  wqe_.sges = sges_;
+  if (shared_sges_ != nullptr) {
+    std::copy_n(wqe.sges, wqe.num_sge, shared_sges_.get());
+    wqe_.sges = shared_sges_.get();
+  }
+  uint64_t room = 0;
+  for (uint32_t i = 0; i < wqe.num_sge; i++) room += wqe.sges[i].length;
+  room_ = room;
   active_ = true;
   filled_ = 0;
 }
@@ -40,8 +42,8 @@ Cause ReceiveSlot::append(const uint8_t* data, uint32_t bytes) {
   if (wqe_.num_sge == 1) {
     uint8_t* memory = nullptr;
     const uint64_t reach = uint64_t{filled_} + bytes;
-    const AccessCheck check =
-        context_.env.memory.check(sges_[0].lkey, pd, sges_[0].addr, reach, kLocalWrite, 0, memory);
+    const Sge& sge = wqe_.sges[0];
+    const AccessCheck check = context_.env.memory.check(sge.lkey, pd, sge.addr, reach, kLocalWrite, 0, memory);
     if (check == AccessCheck::kOk) {
       if (!try_copy(memory + filled_, data, bytes)) return Cause::kMemoryGone;
       filled_ += bytes;

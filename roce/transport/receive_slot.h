@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "transport/qp_context.h"
 #include "transport/receive_queue.h"
@@ -24,7 +25,8 @@ struct ReceiveMark {
 class ReceiveSlot {
  public:
   /// `own` is unused, and empty, when the QP has a shared queue.
-  ReceiveSlot(QpContext& context, ReceiveQueue& own) : context_(context), own_(own) {}
+  ReceiveSlot(QpContext& context, ReceiveQueue& own)
+      : context_(context), own_(own), shared_sges_(context.own_receives ? nullptr : new Sge[kMaxSges]) {}
 
   bool available() const { return context_.srq != nullptr ? !context_.srq->empty() : !own_.empty(); }
   bool active() const { return active_; }
@@ -48,7 +50,7 @@ class ReceiveSlot {
   Cause append(const uint8_t* data, uint32_t bytes);
   uint32_t filled() const { return filled_; }
   /// Whether there is room for `bytes` more.
-  bool fits(uint32_t bytes) const { return wqe_.total_bytes >= filled_ && bytes <= wqe_.total_bytes - filled_; }
+  bool fits(uint32_t bytes) const { return room_ >= filled_ && bytes <= room_ - filled_; }
 
   /// Completes the active receive. Fills in wr_id and, if a SEND filled the receive and byte_len is 0, byte_len.
   /// kFailed when there was no room for the completion.
@@ -80,8 +82,10 @@ class ReceiveSlot {
   bool active_ = false;
   uint32_t filled_ = 0;
   ReceiveMark mark_;
+  uint64_t room_ = 0;  // of the active receive, in bytes
   RecvWqe wqe_;
-  Sge sges_[kMaxSges];
+  // Elements of a receive of a shared queue, whose slot is free for the next post as soon as it is taken.
+  const std::unique_ptr<Sge[]> shared_sges_;
 };
 
 }  // namespace uroce

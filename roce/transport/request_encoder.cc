@@ -71,7 +71,7 @@ Cause encode_message(QpContext& context, const SendWqe& wqe, uint32_t index, Bth
   const uint64_t offset = uint64_t{index} * context.mtu;
   const auto bytes = static_cast<uint32_t>(std::min<uint64_t>(wqe.length - offset, context.mtu));
   PieceList pieces;
-  if (wqe.inline_data != nullptr) {
+  if (wqe.inlined) {
     pieces.pieces[0] = {.memory = wqe.inline_data + offset, .bytes = bytes, .drops = false};
     pieces.count = bytes != 0 ? 1 : 0;
   } else {

@@ -20,7 +20,11 @@ Requester::Requester(QpContext& context, SendQueue& queue)
       timer_(context.attributes),
       limit_(context.env.window_packets, context.env.ack_every) {
   if (context.env.direct != nullptr && context.type == QpType::kRc) direct_ = std::make_unique<DirectRequests>(context);
-  if (context.peer.enabled()) selective_ = std::make_unique<SelectiveRepeat>(context, ring_, window_);
+  if (context.peer.enabled()) {
+    selective_ = std::make_unique<SelectiveRepeat>(context, ring_, window_);
+  } else if (context.rate.control() != nullptr) {
+    rtt_ = std::make_unique<RttSampler>();
+  }
 }
 
 void Requester::start() {
@@ -30,7 +34,7 @@ void Requester::start() {
   limit_.start();
   timer_.start();
   credits_.reset();
-  rtt_.reset();
+  if (rtt_) rtt_->reset();
   if (selective_) selective_->start();
   reset();
 }
@@ -40,7 +44,7 @@ void Requester::reset() {
   implied_nak_ = false;
   completer_.forget_local_error();
   window_.reset();
-  rtt_.forget();
+  if (rtt_) rtt_->forget();
   if (selective_) selective_->reset();
   if (direct_) direct_->reset();
 }
@@ -50,7 +54,7 @@ bool Requester::lacks_credit(const SendWqe& wqe) const {
 }
 
 bool Requester::may_send() const {
-  if (timer_.awaits_receive() || completer_.has_local_error() || window_.at_end()) return false;
+  if (timer_.awaits_receive() || completer_.has_local_error()) return false;
   const SendWqe& wqe = window_.wqe();
   const bool running = context_.state == QpState::kRts || (context_.state == QpState::kSqd && wqe.started);
   if (!running) return false;
@@ -73,12 +77,14 @@ bool Requester::may_send() const {
   return in_flight == 0 || !limit_.newest_asked() || !lacks_credit(wqe);
 }
 
-bool Requester::wants_transmit() const { return may_send() || (selective_ && wants_beside_cursor()); }
+bool Requester::wants_transmit() const {
+  return (!window_.at_end() && may_send()) || (selective_ && wants_beside_cursor());
+}
 
 PollResult Requester::poll_transmit(TxFrame& frame, Instant now) {
   if (selective_ && wants_beside_cursor() && poll_beside_cursor(frame, now)) return {.frame = true};
   uint32_t direct_room = DirectRequests::kBytesPerTurn;
-  while (may_send()) {
+  while (!window_.at_end() && may_send()) {
     SendWqe& wqe = window_.wqe();
     // The peer may show more than it did when `may_send` asked: it is not believed while packets are under way.
     const bool direct = direct_ && !wqe.is_local() && window_.all_answered() && direct_->takes(wqe, window_.cursor());
@@ -128,8 +134,8 @@ PollResult Requester::send_next(SendWqe& wqe, TxFrame& frame, Instant now) {
   if (cause != Cause::kNone) return give_up(cause, now);
   if (psn.before(window_.high())) {
     context_.counters().retransmits++;
-  } else if (asks) {
-    rtt_.on_sent(psn, now);
+  } else if (asks && rtt_) {
+    rtt_->on_sent(psn, now);
   }
   if (wqe.needs_response()) rd_atomic_in_flight_++;
   const uint32_t work = window_.cursor();
@@ -143,7 +149,7 @@ PollResult Requester::send_next(SendWqe& wqe, TxFrame& frame, Instant now) {
 PollResult Requester::give_up(Cause cause, Instant now) { return {.outcome = completer_.set_local_error(cause, now)}; }
 
 void Requester::rewind() {
-  rtt_.forget();
+  if (rtt_) rtt_->forget();
   window_.rewind();
   rd_atomic_in_flight_ = 0;
   limit_.on_rewind();
@@ -170,11 +176,6 @@ Outcome Requester::on_timeout(Instant now) {
   implied_nak_ = false;
   limit_.on_loss();
   return retry(context_.path_resolved ? Cause::kTimeout : Cause::kPeerUnresolved, now);
-}
-
-Instant Requester::next_timeout() const {
-  if (!selective_ || timer_.awaits_receive()) return timer_.next_timeout();
-  return std::min(timer_.next_timeout(), selective_->next_timeout());
 }
 
 bool Requester::drained() const { return window_.all_answered() && (window_.at_end() || !window_.wqe().started); }

@@ -17,6 +17,7 @@
 // peers that know selective repeat.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 
@@ -51,7 +52,10 @@ class Requester {
   PollResult poll_transmit(TxFrame& frame, Instant now);
   Outcome on_response(const PacketView& packet, Instant now);
   Outcome on_timeout(Instant now);
-  Instant next_timeout() const;
+  Instant next_timeout() const {
+    if (selective_ == nullptr || timer_.awaits_receive()) return timer_.next_timeout();
+    return std::min(timer_.next_timeout(), selective_->next_timeout());
+  }
   /// The peer's MAC address has become known. Packets sent before were lost; they are sent again, which does not count
   /// as a retry.
   void on_path_resolved();
@@ -62,13 +66,14 @@ class Requester {
 
   const RequestWindow& window() const { return window_; }
   const RetryTimer& retry_timer() const { return timer_; }
-  const RttSampler& rtt() const { return rtt_; }
+  /// nullptr when nobody asks: without congestion control, and with selective repeat, which measures by itself.
+  const RttSampler* rtt() const { return rtt_.get(); }
   /// nullptr when the QP knows only go-back-N.
   const SelectiveRepeat* selective_repeat() const { return selective_.get(); }
 
  private:
   // requester.cc
-  bool may_send() const;
+  bool may_send() const;  // the request at the cursor, which must be there
   bool lacks_credit(const SendWqe& wqe) const;
   PollResult send_next(SendWqe& wqe, TxFrame& frame, Instant now);
   PollResult give_up(Cause cause, Instant now);
@@ -111,7 +116,7 @@ class Requester {
   RetryTimer timer_;
   FlightLimit limit_;
   PeerCredits credits_;
-  RttSampler rtt_;
+  std::unique_ptr<RttSampler> rtt_;
   std::unique_ptr<SelectiveRepeat> selective_;
   std::unique_ptr<DirectRequests> direct_;
 

@@ -60,8 +60,7 @@ Outcome Requester::on_acknowledge(const PacketView& packet, Instant now) {
 
 Outcome Requester::on_ack(Psn psn, const Aeth& aeth, Instant now) {
   credits_.learn(aeth);
-  const std::optional<Duration> rtt = rtt_.on_answered(psn, now);
-  if (!selective_) context_.rate.on_rtt(rtt, now);
+  if (rtt_) context_.rate.on_rtt(rtt_->on_answered(psn, now), now);
   const Reached reached = acknowledge(psn + 1, now);
   if (reached == Reached::kFailed) return Outcome::kFailed;
   if (reached == Reached::kAll) {
@@ -170,8 +169,7 @@ Requester::Reached Requester::reach_response(const PacketView& packet, Instant n
     if (psn.before(window_.high())) timer_.on_other_response(psn, now);
     return Reached::kBlocked;
   }
-  const std::optional<Duration> rtt = rtt_.on_answered(psn, now);
-  if (!selective_) context_.rate.on_rtt(rtt, now);
+  if (rtt_) context_.rate.on_rtt(rtt_->on_answered(psn, now), now);
   if (acknowledge(psn, now) == Reached::kFailed) return Reached::kFailed;
   if (selective_) apply(selective_->requests.on_delivered(psn + 1, now), now);
   if (window_.una() == psn) return Reached::kAll;

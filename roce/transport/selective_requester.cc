@@ -100,7 +100,6 @@ bool Requester::send_again(const RequestRecovery::Resend& resend, TxFrame& frame
     rewind();  // the cursor comes to it in its turn, and the error is reported then
     return false;
   }
-  rtt_.forget();
   selective_->requests.on_sent_again(resend, now);
   context_.counters().retransmits++;
   if (resend.probe) {
@@ -117,7 +116,6 @@ bool Requester::ask_again(const ResponseRecovery::Ask& ask, TxFrame& frame, Inst
     return false;
   context_.counters().retransmits++;
   context_.counters().response_gaps_asked++;
-  rtt_.forget();
   selective_->on_asked(ask, now);
   return true;
 }

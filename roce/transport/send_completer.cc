@@ -8,7 +8,7 @@ namespace uroce {
 Cause run_local(QpContext& context, const SendWqe& wqe) {
   MemoryTable& memory = context.env.memory;
   if (wqe.opcode == WrOpcode::kBindMw) {
-    return memory.bind_window(wqe.bind, context.pd, context.qpn) != 0 ? Cause::kNone : Cause::kBindRefused;
+    return memory.bind_window(wqe.bind(), context.pd, context.qpn) != 0 ? Cause::kNone : Cause::kBindRefused;
   }
   return memory.invalidate(wqe.imm_or_rkey, context.pd, context.qpn) ? Cause::kNone : Cause::kLocalKey;
 }
@@ -28,7 +28,7 @@ Outcome report_send(QpContext& context, SendQueue& queue, Cause cause, Instant n
   completion.opcode = completion_opcode(wqe.opcode);
   completion.byte_len = wqe.length;
   const Outcome outcome = context.complete_send(queue.slots(), completion, now);
-  if (cause != Cause::kNone && wqe.opcode == WrOpcode::kBindMw) context.on_bind_error(wqe.bind);
+  if (cause != Cause::kNone && wqe.opcode == WrOpcode::kBindMw) context.on_bind_error(wqe.bind());
   return outcome;
 }
 

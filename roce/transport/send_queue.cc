@@ -92,6 +92,16 @@ uint32_t packets_for(uint64_t bytes, uint32_t mtu) {
   return bytes == 0 ? 1 : static_cast<uint32_t>((bytes + mtu - 1) / mtu);
 }
 
+/// As SendWqe::bind has it.
+void set_bind(SendWqe& wqe, const MwBind& bind) {
+  wqe.rkey = bind.mw_rkey;
+  wqe.imm_or_rkey = bind.new_rkey;
+  wqe.remote_srqn = bind.mr_lkey;
+  wqe.remote_addr = bind.addr;
+  wqe.compare_add = bind.length;
+  wqe.swap = bind.access;
+}
+
 }  // namespace
 
 PostResult SendQueue::check(const SendWr& wr, QpType type, uint32_t mtu, uint32_t max_sge) const {
@@ -121,17 +131,17 @@ bool SendQueue::take_inline_data(const SendWr& wr, uint32_t ahead) {
   return true;
 }
 
-void SendQueue::push(const SendWr& wr, uint32_t mtu) {
-  queue(wr, wr.flags & static_cast<uint8_t>(~kPostedByDevice), mtu);
+void SendQueue::push(const SendWr& wr, QpType type, uint32_t mtu) {
+  queue(wr, type, wr.flags & static_cast<uint8_t>(~kPostedByDevice), mtu);
   slots_.take();
 }
 
 void SendQueue::push_device(const SendWr& wr, uint32_t mtu) {
-  queue(wr, wr.flags | kPostedByDevice, mtu);
+  queue(wr, QpType::kRc, wr.flags | kPostedByDevice, mtu);
   device_work_++;
 }
 
-void SendQueue::queue(const SendWr& wr, uint8_t flags, uint32_t mtu) {
+void SendQueue::queue(const SendWr& wr, QpType type, uint8_t flags, uint32_t mtu) {
   const uint32_t slot = ring_.slot(ring_.tail());
   SendWqe& wqe = ring_.next_slot();
   // Field by field, and no more than the operation needs: a slot is longer than most messages.
@@ -142,30 +152,32 @@ void SendQueue::queue(const SendWr& wr, uint8_t flags, uint32_t mtu) {
   uint32_t length = 0;
   for (uint32_t i = 0; i < wr.num_sge; i++) length += wr.sges[i].length;
   wqe.length = length;
+  if (type == QpType::kUd) {
+    wqe.ah = wr.ah;
+    wqe.remote_qpn = wr.remote_qpn & 0xffffff;  // as a packet has it: programs leave what they like in the byte above
+    wqe.remote_qkey = wr.remote_qkey;
+  } else {
+    wqe.remote_addr = wr.remote_addr;
+    wqe.rkey = wr.rkey;
+    wqe.remote_srqn = wr.remote_srqn;
+  }
   wqe.imm_or_rkey = wr.imm_or_rkey;
-  wqe.remote_addr = wr.remote_addr;
-  wqe.rkey = wr.rkey;
-  wqe.remote_qpn = wr.remote_qpn & 0xffffff;  // as a packet has it: programs leave what they like in the byte above
-  wqe.remote_qkey = wr.remote_qkey;
-  wqe.remote_srqn = wr.remote_srqn;
   wqe.compare_add = wr.compare_add;
   wqe.swap = wr.swap;
-  wqe.ah = wr.ah;
-  if (wr.opcode == WrOpcode::kBindMw) wqe.bind = wr.bind;
+  if (wr.opcode == WrOpcode::kBindMw) set_bind(wqe, wr.bind);
   if (wr.opcode == WrOpcode::kFlush) {
     wqe.imm_or_rkey = Feth{wr.flush.placement, static_cast<uint8_t>(wr.flush.level)}.word();
     wqe.compare_add = wr.flush.length;
   }
-  if (is_inline(wr.opcode, wr.flags)) {
+  wqe.inlined = is_inline(wr.opcode, wr.flags);
+  if (wqe.inlined) {
     wqe.inline_data = inline_data_of(slot);
-    wqe.sges = nullptr;
     wqe.num_sge = 0;
   } else {
-    wqe.inline_data = nullptr;
     Sge* sges = &sges_[size_t{slot} * sge_stride_];
     for (uint32_t i = 0; i < wr.num_sge; i++) sges[i] = wr.sges[i];
     wqe.sges = sges;
-    wqe.num_sge = wr.num_sge;
+    wqe.num_sge = static_cast<uint8_t>(wr.num_sge);
   }
   wqe.packets = wqe.is_local() ? 0 : length <= mtu ? 1 : packets_for(length, mtu);
   ring_.push();

@@ -8,6 +8,7 @@
 #include "base/ring.h"
 #include "base/untouched_array.h"
 #include "transport/work_queue_slots.h"
+#include "uroce/limits.h"
 #include "uroce/psn.h"
 #include "uroce/qp_attributes.h"
 #include "uroce/work_request.h"
@@ -29,29 +30,39 @@ bool operation_allowed(WrOpcode opcode, QpType type);
 /// Beside SendFlags: the device posted the work request, not the program (rendezvous.h).
 inline constexpr uint8_t kPostedByDevice = 0x80;
 
+/// Half a cache line longer than one: so operations that never meet in one request share its words. Of UD is what
+/// names the destination; of other services, the rest.
 struct SendWqe {
   uint64_t wr_id = 0;
-  WrOpcode opcode = WrOpcode::kSend;
-  uint8_t flags = 0;     // SendFlags, kPostedByDevice
-  bool started = false;  // its PSNs are assigned
-  bool done = false;     // local operations, and everything on UC and UD: only the completion is left
-  uint32_t num_sge = 0;
-  const Sge* sges = nullptr;       // in the queue's storage
-  uint8_t* inline_data = nullptr;  // in the queue's storage, with kSendInline
+  union {
+    uint64_t remote_addr = 0;
+    const AddressHandle* ah;  // UD
+  };
+  uint64_t compare_add = 0;  // FLUSH: the length of its range. A bind: that of the window
+  uint64_t swap = 0;         // a bind: the window's rights
+  union {                    // in the queue's storage
+    const Sge* sges = nullptr;
+    uint8_t* inline_data;  // with `inlined`
+  };
   uint32_t length = 0;
   uint32_t packets = 0;  // PSNs that it takes; 0 for local operations
   Psn first_psn;
   uint32_t ssn = 0;          // send sequence number: messages count from 1
-  uint32_t imm_or_rkey = 0;  // FLUSH: its FETH
-  uint64_t remote_addr = 0;
-  uint32_t rkey = 0;
-  uint32_t remote_qpn = 0;
-  uint32_t remote_qkey = 0;
-  uint32_t remote_srqn = 0;
-  uint64_t compare_add = 0;  // FLUSH: the length of its range
-  uint64_t swap = 0;
-  const AddressHandle* ah = nullptr;
-  MwBind bind;  // of kBindMw only
+  uint32_t imm_or_rkey = 0;  // FLUSH: its FETH. A bind: the window's new key
+  union {
+    uint32_t rkey = 0;    // a bind: the window
+    uint32_t remote_qpn;  // UD
+  };
+  union {
+    uint32_t remote_srqn = 0;  // XRC. A bind: the region's key
+    uint32_t remote_qkey;      // UD
+  };
+  WrOpcode opcode = WrOpcode::kSend;
+  uint8_t flags = 0;         // SendFlags, kPostedByDevice
+  uint8_t num_sge = 0;       // 0 with `inlined`
+  bool started : 1 = false;  // its PSNs are assigned
+  bool done : 1 = false;     // local operations, and everything on UC and UD: only the completion is left
+  bool inlined : 1 = false;  // the data was copied when it was posted
 
   bool is_read() const { return opcode == WrOpcode::kRdmaRead; }
   bool is_atomic() const { return uroce::is_atomic(opcode); }
@@ -70,7 +81,18 @@ struct SendWqe {
   bool has(SendFlags flag) const { return (flags & flag) != 0; }
   Psn last_psn() const { return first_psn + (packets - 1); }
   std::span<const Sge> sge_span() const { return {sges, num_sge}; }
+  /// Of kBindMw only.
+  MwBind bind() const {
+    return {.mw_rkey = rkey,
+            .new_rkey = imm_or_rkey,
+            .mr_lkey = remote_srqn,
+            .addr = remote_addr,
+            .length = compare_add,
+            .access = static_cast<uint32_t>(swap)};
+  }
 };
+static_assert(sizeof(SendWqe) == 72);
+static_assert(kMaxSges <= UINT8_MAX);
 
 WcOpcode completion_opcode(WrOpcode opcode);
 
@@ -94,7 +116,7 @@ class SendQueue {
   /// `ahead` others. False when the program's memory is not there.
   [[nodiscard]] bool take_inline_data(const SendWr& wr, uint32_t ahead);
   /// Queues the request, with the inline data that was taken. Copies the scatter/gather elements.
-  void push(const SendWr& wr, uint32_t mtu);
+  void push(const SendWr& wr, QpType type, uint32_t mtu);
 
   // Work of the device, on RC: as above.
   PostResult check_device(const SendWr& wr, uint32_t mtu) const { return check(wr, QpType::kRc, mtu, kDeviceSges); }
@@ -116,7 +138,7 @@ class SendQueue {
 
  private:
   PostResult check(const SendWr& wr, QpType type, uint32_t mtu, uint32_t max_sge) const;
-  void queue(const SendWr& wr, uint8_t flags, uint32_t mtu);
+  void queue(const SendWr& wr, QpType type, uint8_t flags, uint32_t mtu);
   uint8_t* inline_data_of(uint32_t slot) { return &inline_data_[size_t{slot} * inline_stride_]; }
 
   UntouchedBlock memory_;  // of the ring and both arrays

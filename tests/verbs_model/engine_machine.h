@@ -106,7 +106,7 @@ class EngineMachine final : public Machine {
   bool free_rest() override;
 
   /// The PSN that a reliable queue pair expects to be acknowledged next.
-  Psn psn(unsigned qp) const { return qps_[qp]->requester().window().una(); }
+  Psn psn(unsigned qp) const { return qps_[qp]->requester()->window().una(); }
   Instant now(unsigned endpoint) const override { return hosts_[endpoint].host->now(); }
   std::string complaint() const override { return verdict_.text(); }
   void befall(const Step& step) override;

@@ -54,8 +54,9 @@ void Spoofer::forge(sim::Host& host, const Qp& victim, const Qp& peer, const Pre
   bth.dest_qp = random_.below(16) == 0 ? random_.below(1u << 24) : victim.qpn();
   bth.ack_req = random_.below(2) == 0;
   bth.solicited = random_.below(8) == 0;
-  bth.psn = info.is_response() ? far_from(victim.requester().window().una(), kReach)
-                               : far_from(victim.responder().epsn(), kHeldReach);
+  const bool reliable = victim.requester() != nullptr;  // nobody knows what numbers the others wait for
+  bth.psn = info.is_response() ? far_from(reliable ? victim.requester()->window().una() : Psn(), kReach)
+                               : far_from(reliable ? victim.responder()->epsn() : Psn(), kHeldReach);
 
   uint32_t bytes = 0;
   if (info.has(kHasPayload))

@@ -293,7 +293,7 @@ void ResponderReplay::step(size_t at) {
     use(result_.used, Tolerance::kLostRequest);
     return;
   }
-  const Psn expected = reliable() ? player_->qp().responder().epsn() : packet.psn();
+  const Psn expected = reliable() ? player_->qp().responder()->epsn() : packet.psn();
   const int32_t ahead = packet.parsed ? distance(expected, packet.psn()) : 0;
   if (packet.usable() && ahead == 0) prepare(at);
   if (packet.usable() && ahead < 0 && packet.info().operation == Operation::kReadRequest) supply_read(at, true);
@@ -301,7 +301,7 @@ void ResponderReplay::step(size_t at) {
   player_->turn(Player::kNoLimit);
   result_.injected++;
   if (reliable()) {
-    const Responder& responder = player_->qp().responder();
+    const Responder& responder = *player_->qp().responder();
     progress_[(responder.epsn() - 1).value()] = (responder.msn() + parameters_.msn.value_or(0)) & Psn::kMask;
   }
   collect(at, ahead < 0);

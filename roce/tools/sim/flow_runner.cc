@@ -202,7 +202,7 @@ void FlowRunner::end_flow(uint32_t slot, bool failed, const char* why) {
                      network_.host_name(record.spec.to) + ": " + why;
   }
   if (flow.asker.qp != nullptr && flow.responder.qp != nullptr) {
-    flow.asker.next_psn = flow.responder.next_psn = flow.asker.qp->requester().window().next();
+    flow.asker.next_psn = flow.responder.next_psn = flow.asker.qp->requester()->window().next();
   }
   if (flow.asker.qp != nullptr) put_half(asker_of(record.spec), flow.asker);
   if (flow.responder.qp != nullptr) put_half(responder_of(record.spec), flow.responder);
@@ -215,7 +215,7 @@ void FlowRunner::end_flow(uint32_t slot, bool failed, const char* why) {
 /// Counts at the receiver of the bytes, which is exact to the packet: an ACK stands for many packets.
 void FlowRunner::count_arrived(Active& flow) {
   const bool read = records_[flow.record].spec.kind == FlowKind::kRead;
-  const Psn next = read ? flow.asker.qp->requester().window().una() : flow.responder.qp->responder().epsn();
+  const Psn next = read ? flow.asker.qp->requester()->window().una() : flow.responder.qp->responder()->epsn();
   flow.arrived_packets += static_cast<uint64_t>(distance(flow.counted_to, next));
   flow.counted_to = next;
 }

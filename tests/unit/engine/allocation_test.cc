@@ -7,71 +7,19 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <cstring>
 #include <new>
 #include <optional>
 #include <vector>
 
+#include "counted_heap.h"
 #include "engine/engine.h"
 #include "engine/multicast_groups.h"
 #include "engine/queue_pairs.h"
 #include "engine/steering.h"
 #include "uroce/memory_port.h"
 
-namespace {
-
-constexpr uint64_t kNever = UINT64_MAX;
-
-// For this thread alone: GoogleTest starts no other.
-struct Heap {
-  int64_t live = 0;
-  uint64_t all = 0;
-  uint64_t asked = 0;       // number of allocations watched
-  uint64_t fails = kNever;  // the number of the one that fails
-  bool all_after = false;   // those that follow fail, too, until the call is over
-  bool watched = false;
-} heap;
-
-void* allocate(std::size_t bytes, std::size_t alignment) {
-  heap.all++;
-  if (heap.watched) {
-    const uint64_t number = heap.asked++;
-    if (number == heap.fails || (heap.all_after && number > heap.fails)) throw std::bad_alloc();
-  }
-  void* memory =
-      std::aligned_alloc(alignment, (std::max<std::size_t>(bytes, 1) + alignment - 1) / alignment * alignment);
-  if (memory == nullptr) throw std::bad_alloc();
-  heap.live++;
-  return memory;
-}
-
-void release(void* memory) {
-  if (memory == nullptr) return;
-  heap.live--;
-  std::free(memory);
-}
-
-}  // namespace
-
-void* operator new(std::size_t bytes) { return allocate(bytes, alignof(std::max_align_t)); }
-void* operator new[](std::size_t bytes) { return allocate(bytes, alignof(std::max_align_t)); }
-void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  return allocate(bytes, static_cast<std::size_t>(alignment));
-}
-void* operator new[](std::size_t bytes, std::align_val_t alignment) {
-  return allocate(bytes, static_cast<std::size_t>(alignment));
-}
-void operator delete(void* memory) noexcept { release(memory); }
-void operator delete[](void* memory) noexcept { release(memory); }
-void operator delete(void* memory, std::size_t) noexcept { release(memory); }
-void operator delete[](void* memory, std::size_t) noexcept { release(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { release(memory); }
-void operator delete[](void* memory, std::align_val_t) noexcept { release(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { release(memory); }
-void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { release(memory); }
-
-namespace uroce {
+namespace uroce::test {
 namespace {
 
 constexpr uint32_t kBytes = 3000;
@@ -463,7 +411,7 @@ TEST(Pieces, AreFewInAQueuePair) {
     init.cap = {slots, slots, 4, 4, 220};
     const uint64_t before = heap.all;
     Qp* qp = engine.create_qp(init, nullptr);
-    EXPECT_EQ(heap.all - before, 5u) << slots;  // itself, its two ends, its two queues, the queue of replies
+    EXPECT_EQ(heap.all - before, 5u) << slots;  // itself, its service, its two queues, the queue of replies
     engine.destroy_qp(qp, Instant{1'000'000});
   }
 }
@@ -482,4 +430,4 @@ TEST(Moderation, OfTheSameQueueAgainAndAgainCostsNothing) {
 }
 
 }  // namespace
-}  // namespace uroce
+}  // namespace uroce::test

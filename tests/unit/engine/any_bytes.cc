@@ -105,7 +105,10 @@ void AnyBytes::change_region() {
 }
 
 Psn AnyBytes::draw_psn() {
-  const Psn near = one_in(2) ? rig_.qp().responder().epsn() : rig_.qp().requester().window().una();
+  const bool receives = one_in(2);
+  Psn near;
+  if (rig_.qp().requester() != nullptr)
+    near = receives ? rig_.qp().responder()->epsn() : rig_.qp().requester()->window().una();
   switch (random_.below(4)) {
     case 0:
       return near;

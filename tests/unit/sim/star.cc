@@ -167,7 +167,7 @@ uint64_t Star::drops() const {
 }
 
 uint64_t Star::acknowledged(uint32_t i) const {
-  return static_cast<uint64_t>((qps_[i]->requester().window().una().value() - first_psn_[i].value()) & Psn::kMask);
+  return static_cast<uint64_t>((qps_[i]->requester()->window().una().value() - first_psn_[i].value()) & Psn::kMask);
 }
 
 }  // namespace uroce::sim

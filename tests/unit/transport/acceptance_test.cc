@@ -13,12 +13,12 @@ using testing::IsEmpty;
 
 /// The frame increments this one counter and nothing else, and the QP is not affected.
 void expect_dropped(Rig& rig, const Bytes& frame, const std::string& counter) {
-  const Psn epsn = rig.qp().responder().epsn();
+  const Psn epsn = rig.qp().responder()->epsn();
   rig.counted();
   rig.arrive(frame);
   EXPECT_EQ(rig.counted(), counter + " 1");
   EXPECT_THAT(rig.sent(), IsEmpty());
-  EXPECT_EQ(rig.qp().responder().epsn(), epsn);
+  EXPECT_EQ(rig.qp().responder()->epsn(), epsn);
   EXPECT_THAT(rig.completed(), IsEmpty());
 }
 

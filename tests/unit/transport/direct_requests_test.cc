@@ -160,10 +160,10 @@ TEST_F(DirectRequestsTest, WaitsForWhatIsBeforeIt) {
 }
 
 TEST_F(DirectRequestsTest, TakesNoSequenceNumber) {
-  const Psn before = a.qp.requester().window().next();
+  const Psn before = a.qp.requester()->window().next();
   post(WrOpcode::kRdmaWrite, 1, kLarge);
   EXPECT_TRUE(a.frames().empty());
-  EXPECT_EQ(a.qp.requester().window().next(), before);
+  EXPECT_EQ(a.qp.requester()->window().next(), before);
   // The next requests have the numbers that the responder expects.
   for (uint64_t id = 2; id < 8; id++) post(id % 2 == 0 ? WrOpcode::kRdmaWrite : WrOpcode::kRdmaRead, id, 3000);
   exchange();

@@ -26,7 +26,7 @@ TEST(Requester, AnAckInTheMiddleOfAMessage) {
   rig.sent();
   rig.arrive(ack(0x201, 0));
   EXPECT_THAT(rig.completed(), IsEmpty());
-  EXPECT_EQ(rig.qp().requester().window().una(), Psn(0x202));
+  EXPECT_EQ(rig.qp().requester()->window().una(), Psn(0x202));
   rig.arrive(ack(0x202, 1));
   EXPECT_THAT(rig.completed(), ElementsAre("send 1: success"));
 }

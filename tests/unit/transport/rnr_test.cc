@@ -91,7 +91,7 @@ TEST(RnrRequester, WaitsForTheTimeThatTheCodeMeans) {
   rig.post(rig.send_wr(16));
   EXPECT_THAT(rig.sent(), ElementsAre("SEND_ONLY 000200 bytes 16 ack"));
   rig.arrive(rnr_nak(0x200, 12));  // 0.64 ms
-  EXPECT_TRUE(rig.qp().requester().retry_timer().awaits_receive());
+  EXPECT_TRUE(rig.qp().requester()->retry_timer().awaits_receive());
   rig.advance(microseconds(639));
   EXPECT_THAT(rig.sent(), IsEmpty());
   rig.advance(microseconds(1));
@@ -135,7 +135,7 @@ TEST(RnrRequester, ASequenceNakBehindItDoesNotEndTheWait) {
   rig.sent();
   rig.arrive({rnr_nak(0x200, 12), nak(0x200, NakCode::kPsnSequenceError)});
   EXPECT_THAT(rig.sent(), IsEmpty());
-  EXPECT_TRUE(rig.qp().requester().retry_timer().awaits_receive());
+  EXPECT_TRUE(rig.qp().requester()->retry_timer().awaits_receive());
   rig.advance(microseconds(640));
   EXPECT_EQ(rig.sent().size(), 2u);
 }
@@ -213,9 +213,9 @@ TEST(RnrRequester, AnswerRestoresAllOfTheTimeoutBudget) {
   Rig rig;  // three retries
   rig.post(rig.send_wr(16, 1));
   for (int i = 0; i < 3; i++) rig.advance(milliseconds(10));
-  EXPECT_EQ(rig.qp().requester().retry_timer().retries_left(), 0u);
+  EXPECT_EQ(rig.qp().requester()->retry_timer().retries_left(), 0u);
   rig.arrive(rnr_nak(0x200, 1));
-  EXPECT_EQ(rig.qp().requester().retry_timer().retries_left(), 3u);
+  EXPECT_EQ(rig.qp().requester()->retry_timer().retries_left(), 3u);
   rig.advance(microseconds(10));
   for (int i = 0; i < 3; i++) rig.advance(milliseconds(10));
   EXPECT_THAT(rig.completed(), IsEmpty());

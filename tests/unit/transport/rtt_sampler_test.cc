@@ -64,9 +64,16 @@ TEST(RttSampler, SmoothedAsInRfc6298) {
   EXPECT_EQ(rtt.latest(), microseconds(10));
 }
 
+/// Round trips are measured for congestion control.
+RigOptions measured() {
+  RigOptions options;
+  options.engine.congestion.algorithm = CongestionAlgorithm::kDcqcn;
+  return options;
+}
+
 TEST(RttSampler, TheRequesterMeasuresAcksAndResponses) {
-  Rig rig;
-  const RttSampler& rtt = rig.qp().requester().rtt();
+  Rig rig(measured());
+  const RttSampler& rtt = *rig.qp().requester()->rtt();
   rig.post(rig.send_wr(300, 1));  // two packets, 200 and 201; the second asks for an ACK
   rig.advance(microseconds(5));
   rig.arrive(ack(0x201, 1));
@@ -87,8 +94,8 @@ TEST(RttSampler, TheRequesterMeasuresAcksAndResponses) {
 }
 
 TEST(RttSampler, TheRequesterMeasuresNothingThatItSentTwice) {
-  Rig rig;
-  const RttSampler& rtt = rig.qp().requester().rtt();
+  Rig rig(measured());
+  const RttSampler& rtt = *rig.qp().requester()->rtt();
   rig.post(rig.send_wr(16, 1));
   rig.advance(milliseconds(2));  // timeout: sent again
   EXPECT_EQ(rig.sent().size(), 2u);

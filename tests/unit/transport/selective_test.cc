@@ -59,7 +59,7 @@ TEST(SelectiveResponder, HoldsTellsAndCarriesOutInOrder) {
   rig.arrive(send(kOpSendOnly, 0x102, 16));
   EXPECT_THAT(rig.completed(), ElementsAre("recv 3: success, 16 bytes", "recv 4: success, 16 bytes"));
   EXPECT_THAT(rig.sent(), ElementsAre("ACK 000103 msn 4"));
-  EXPECT_EQ(rig.qp().responder().packets_held(), 0u);
+  EXPECT_EQ(rig.qp().responder()->packets_held(), 0u);
 }
 
 TEST(SelectiveResponder, NothingReachesMemoryBeforeItsTurn) {
@@ -80,7 +80,7 @@ TEST(SelectiveResponder, KeysAreCheckedWhenItsTurnComes) {
   rig.arrive(write(kOpWriteOnly, 0x100, rig.remote_va(0), rig.rkey(), 4, 4));
   EXPECT_THAT(rig.sent(), ElementsAre("NAK 000101 remote access error msn 1"));
   EXPECT_EQ(rig.qp().state(), QpState::kErr);
-  EXPECT_EQ(rig.qp().responder().packets_held(), 0u);
+  EXPECT_EQ(rig.qp().responder()->packets_held(), 0u);
   EXPECT_THAT(rig.completed(), ElementsAre("recv 1: work request flushed"));
 }
 
@@ -90,7 +90,7 @@ TEST(SelectiveResponder, WhatIsHeldIsNotHeldTwice) {
   rig.arrive(send(kOpSendOnly, 0x102, 16));
   EXPECT_THAT(rig.sent(), SizeIs(2));  // sent twice, as the first SACK may be lost
   EXPECT_EQ(rig.counted(), "out_of_sequence 2, tx_sack 2, rx_out_of_order_held 1, rx_drop_held_already 1");
-  EXPECT_EQ(rig.qp().responder().packets_held(), 1u);
+  EXPECT_EQ(rig.qp().responder()->packets_held(), 1u);
 }
 
 TEST(SelectiveResponder, AReadHoldsAllOfItsNumbers) {
@@ -110,7 +110,7 @@ TEST(SelectiveResponder, ReceiverNotReadyDropsWhatIsHeld) {
   rig.sent();
   rig.arrive(send(kOpSendOnly, 0x100, 4));
   EXPECT_THAT(rig.sent(), ElementsAre("RNR NAK 000100 timer 12 msn 0"));
-  EXPECT_EQ(rig.qp().responder().packets_held(), 0u);
+  EXPECT_EQ(rig.qp().responder()->packets_held(), 0u);
   rig.arrive(send(kOpSendOnly, 0x103, 4));  // behind a refused packet: silence, as always
   EXPECT_THAT(rig.sent(), IsEmpty());
   for (uint64_t i = 1; i <= 4; i++) rig.receive(i);
@@ -133,9 +133,9 @@ TEST(SelectiveResponder, AFullPoolMeansGoBackN) {
 TEST(SelectiveResponder, ResetForgetsWhatIsHeld) {
   Rig rig(selective());
   rig.arrive(send(kOpSendOnly, 0x101, 4));
-  EXPECT_EQ(rig.qp().responder().packets_held(), 1u);
+  EXPECT_EQ(rig.qp().responder()->packets_held(), 1u);
   EXPECT_EQ(rig.modify(QpState::kReset), ModifyResult::kOk);
-  EXPECT_EQ(rig.qp().responder().packets_held(), 0u);
+  EXPECT_EQ(rig.qp().responder()->packets_held(), 0u);
 }
 
 // Discovery
@@ -163,11 +163,11 @@ TEST(SelectiveDiscovery, AnUnsignedPacketIsAStrangers) {
   for (uint64_t i = 1; i <= 16; i++) rig.receive(i);
   for (uint32_t psn = 0x100; psn < 0x103; psn++) rig.arrive(signed_frame(rig, send(kOpSendOnly, psn, 4)));
   rig.arrive(signed_frame(rig, send(kOpSendOnly, 0x104, 4)));
-  EXPECT_EQ(rig.qp().responder().packets_held(), 1u);
+  EXPECT_EQ(rig.qp().responder()->packets_held(), 1u);
   rig.sent();
   rig.arrive(send(kOpSendOnly, 0x105, 4));  // the peer restarted without selective repeat, with the same numbers
   EXPECT_THAT(rig.sent(), ElementsAre("NAK 000103 sequence error msn 3"));
-  EXPECT_EQ(rig.qp().responder().packets_held(), 0u);
+  EXPECT_EQ(rig.qp().responder()->packets_held(), 0u);
 }
 
 TEST(SelectiveDiscovery, GoBackNNeitherSignsNorListens) {
@@ -244,7 +244,7 @@ TEST_F(SelectiveRequester, SendsExactlyWhatIsLost) {
   EXPECT_THAT(rig_.sent(), ElementsAre("SEND_ONLY 000200 bytes 4 ack", "SEND_ONLY 000203 bytes 4 ack"));
   EXPECT_EQ(rig_.counted(), "retransmits 2, rx_sack 2, selective_retransmits 2");
   EXPECT_THAT(rig_.completed(), IsEmpty());
-  EXPECT_EQ(rig_.qp().requester().retry_timer().retries_left(), 3);
+  EXPECT_EQ(rig_.qp().requester()->retry_timer().retries_left(), 3);
   rig_.arrive(ack(0x209, 10));
   EXPECT_THAT(rig_.completed(), SizeIs(10));
   EXPECT_THAT(rig_.sent(), IsEmpty());
@@ -305,7 +305,7 @@ TEST_F(SelectiveRequester, WhatThePeerHeldAndDroppedIsSentAgainAtOnce) {
   EXPECT_EQ(again.back(), "SEND_ONLY 000209 bytes 4 ack");
   rig_.arrive(ack(0x200, 1));  // the same state: once is enough
   EXPECT_THAT(rig_.sent(), IsEmpty());
-  EXPECT_EQ(rig_.qp().requester().retry_timer().retries_left(), 3);
+  EXPECT_EQ(rig_.qp().requester()->retry_timer().retries_left(), 3);
 }
 
 TEST_F(SelectiveRequester, TheSameByASelectiveAck) {

@@ -24,7 +24,7 @@ class SendCompleterTest : public testing::Test {
     wr.wr_id = wr_id;
     wr.opcode = opcode;
     wr.flags = signaled ? kSendSignaled : 0;
-    queue_.push(wr, 1024);
+    queue_.push(wr, QpType::kRc, 1024);
   }
   QpInit init() {
     QpInit init;
@@ -118,7 +118,7 @@ TEST_F(SendCompleterTest, AWindowIsToldThatItWasNotBound) {
     wr.wr_id = i;
     wr.opcode = WrOpcode::kBindMw;
     wr.bind = {key + i - 1, key + i, 0, 0, 0, 0};
-    queue_.push(wr, 1024);
+    queue_.push(wr, QpType::kRc, 1024);
   }
   EXPECT_EQ(completer_.complete(kTime), Outcome::kGoesOn);
   EXPECT_THAT(side_.bind_errors, IsEmpty());

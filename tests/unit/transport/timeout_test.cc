@@ -122,7 +122,7 @@ TEST(Timeout, ARetransmissionThatCannotLeaveCostsNothing) {
   rig.port().set_tx_room(0);
   for (int i = 0; i < 20; i++) rig.advance(milliseconds(2));
   EXPECT_THAT(rig.completed(), IsEmpty());
-  EXPECT_EQ(rig.qp().requester().retry_timer().retries_left(), 2);
+  EXPECT_EQ(rig.qp().requester()->retry_timer().retries_left(), 2);
   rig.arrive(ack(0x200, 1));  // the first answer was only late; the second packet still has to be sent again
   for (int i = 0; i < 20; i++) rig.advance(milliseconds(2));
   EXPECT_THAT(rig.completed(), ElementsAre("send 1: success"));
@@ -173,7 +173,7 @@ TEST(Timeout, SentAtOnceWhenTheAddressBecomesKnown) {
   rig.post(rig.send_wr(16, 1));
   rig.resolve_peer();
   EXPECT_THAT(rig.sent(), ElementsAre("SEND_ONLY 000200 bytes 16 ack"));
-  EXPECT_EQ(rig.qp().requester().retry_timer().retries_left(), 3);
+  EXPECT_EQ(rig.qp().requester()->retry_timer().retries_left(), 3);
 }
 
 }  // namespace
