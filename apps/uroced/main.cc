@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -118,6 +119,7 @@ void serve(Endpoint& endpoint, bool busy, WhileNeeded* need) {
 
 bool run(Options& options, bool& eal_started, std::string& error) {
   EndpointConfig& config = options.config;
+  if (config.uplink->while_needed) signal(SIGPIPE, SIG_IGN);  // whoever started this may be gone
   if (config.eal_running && !start_given_eal(options, error)) return false;
   eal_started = config.eal_running;
   Observer nobody;
@@ -133,14 +135,18 @@ bool run(Options& options, bool& eal_started, std::string& error) {
   if (!options.metrics.empty() && !(server = serve_metrics(options.metrics, error))) return false;
   catch_signals();
   prctl(PR_SET_TIMERSLACK, 1000UL);
+  UniqueFd log;
   if (config.uplink->while_needed) {
-    signal(SIGPIPE, SIG_IGN);  // whoever started this may be gone
-    need.emplace(endpoint->now());
+    need.emplace(config.uplink->host, endpoint->now());
     const std::string place = make_segment_directory(config.uplink->segment, config.uplink->group, error);
     if (place.empty() || !need->open(place, error)) return false;
+    log = open_log(config.uplink->host);
   }
   greet(*endpoint, *config.uplink);
-  if (need && !speak_to_file(error)) return false;
+  // Whoever started it reads no more.
+  for (const int stream : {STDOUT_FILENO, STDERR_FILENO}) {
+    if (log) dup2(log.get(), stream);
+  }
   serve(*endpoint, options.busy, need ? &*need : nullptr);
   return true;
 }

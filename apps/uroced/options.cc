@@ -56,6 +56,8 @@ std::string complete(Options& options, const Texts& texts) {
     return "--max-memory " + texts.memory + ": bytes are wanted, 5M or more: " + std::to_string(kBaseBytes / 1000) +
            "K for frames, and " + std::to_string(kLaneBytes / 1000) + "K for each other program";
   }
+  if (uplink.while_needed && uplink.host.empty())
+    return "--while-needed is for the uroced that programs with --port network start, and needs their --host";
   if (!uplink.host.empty() && !segment::valid_host_name(uplink.host))
     return "host '" + uplink.host + "': the name of a host is 1 to 32 letters, digits, '-', '_', '.' or '@'";
   return "";
@@ -81,7 +83,8 @@ bool parse_options(int argc, char** argv, Options& options, int& code) {
   app.add_option("--max-memory", texts.memory, "bytes of shared memory that a program may set aside, such as 10M");
   app.add_option("--rate", texts.rate, "bits per second that a program may send to the wire, such as 10G");
   app.add_option("--metrics", options.metrics, "ADDRESS:PORT on which to serve counters to Prometheus");
-  app.add_flag("--while-needed", uplink.while_needed, "end when no program has needed it for 5 seconds");
+  app.add_flag("--while-needed", uplink.while_needed,
+               "as programs with --port network start it: end when none has needed it for 5 seconds");
   app.add_flag("--busy", options.busy, "never sleep, also when nothing happens");
   char** const separator =
       std::find_if(argv, argv + argc, [](const char* word) { return std::strcmp(word, "--") == 0; });

@@ -1,21 +1,19 @@
 #include "while_needed.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
+#include <utility>
 
-#include "base/unique_fd.h"
-#include "host/runtime_dir.h"
 #include "host/way_out.h"
 
 namespace uroce::daemon {
 namespace {
 
 constexpr Duration kLook = milliseconds(500);
+constexpr off_t kLogMost = 1 << 20;  // then it begins anew
 
 }  // namespace
 
@@ -29,8 +27,10 @@ bool WhileNeeded::has_programs() {
   // What cannot be read says nothing.
   if (!directory_.scan()) return true;
   const auto& members = directory_.members();
-  return std::any_of(members.begin(), members.end(),
-                     [](const auto& member) { return member.second.role != segment::Role::kUplink; });
+  return std::any_of(members.begin(), members.end(), [this](const auto& member) {
+    const segment::MemberRecord& record = member.second;
+    return record.role == segment::Role::kProgram && record.leads_out && record.host == host_;
+  });
 }
 
 bool WhileNeeded::is_over(Instant now) {
@@ -39,22 +39,20 @@ bool WhileNeeded::is_over(Instant now) {
   if (!need_.is_over(now, has_programs(), std::nullopt)) return false;
   // A program may have asked, and not have joined yet. One that asks now has to wait for the lock.
   std::string held;
-  if (!note_.take(milliseconds(0), held)) return false;
+  if (!note_.take(host_, milliseconds(0), held)) return false;
   if (need_.is_over(now, has_programs(), note_.asked_ago())) return true;
   note_.release();
   return false;
 }
 
-bool speak_to_file(std::string& error) {
-  const std::string directory = runtime_dir(error);
-  if (directory.empty()) return false;
-  const std::string path = directory + "/uroced.log";
-  const UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!file || dup2(file.get(), STDOUT_FILENO) < 0 || dup2(file.get(), STDERR_FILENO) < 0) {
-    error = "cannot write " + path + ": " + std::strerror(errno);
-    return false;
+UniqueFd open_log(const std::string& host) {
+  std::string error;
+  const std::string path = log_of_way_out(host, error);
+  UniqueFd file(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
+  if (struct stat st{}; file && fstat(file.get(), &st) == 0 && st.st_size > kLogMost) {
+    static_cast<void>(ftruncate(file.get(), 0) == 0);
   }
-  return true;
+  return file ? std::move(file) : UniqueFd(open("/dev/null", O_WRONLY | O_CLOEXEC));
 }
 
 }  // namespace uroce::daemon

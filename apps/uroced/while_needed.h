@@ -3,7 +3,9 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
+#include "base/unique_fd.h"
 #include "host/way_out_note.h"
 #include "segment/directory.h"
 #include "uroce/time.h"
@@ -21,10 +23,10 @@ class Need {
   Instant last_;  // somebody needed it
 };
 
-/// Looks now and then who is on the segment in `directory`.
+/// Looks now and then whether programs of `host` that asked for the network are on the segment in `directory`.
 class WhileNeeded {
  public:
-  explicit WhileNeeded(Instant start) : need_(start), next_look_(start) {}
+  WhileNeeded(std::string host, Instant start) : host_(std::move(host)), need_(start), next_look_(start) {}
   /// Returns false, with one line in `error`, when the directory cannot be opened.
   bool open(const std::string& directory, std::string& error) { return directory_.open(directory, error); }
   /// True when nobody needs it. No program asks for it then until this object ends: it holds the lock.
@@ -33,14 +35,15 @@ class WhileNeeded {
  private:
   bool has_programs();
 
+  const std::string host_;
   segment::Directory directory_;
   Need need_;
   Instant next_look_;
   WayOutNote note_;
 };
 
-/// What is said from now on goes to a file in the runtime directory: whoever started this reads no more. Returns false,
-/// with one line in `error`, when it cannot be written.
-bool speak_to_file(std::string& error);
+/// A file in the runtime directory for what is said when whoever started this reads no more; /dev/null if it cannot be
+/// had.
+UniqueFd open_log(const std::string& host);
 
 }  // namespace uroce::daemon

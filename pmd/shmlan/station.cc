@@ -194,11 +194,11 @@ vdev::Statistics Station::statistics() const {
   all.tx_packets = counters_.tx_packets;
   all.tx_bytes = counters_.tx_bytes;
   all.tx_errors = counters_.tx_too_long + counters_.tx_too_short;
-  all.named = {{"rx_too_long", counters_.rx_too_long},
-               {"rx_no_mbufs", counters_.rx_no_mbufs},
-               {"tx_too_long", counters_.tx_too_long},
-               {"tx_too_short", counters_.tx_too_short}};
-  for_each_counter(port_->counters(), [&](const char* name, uint64_t value) { all.named.emplace_back(name, value); });
+  all.named.add("rx_too_long", counters_.rx_too_long);
+  all.named.add("rx_no_mbufs", counters_.rx_no_mbufs);
+  all.named.add("tx_too_long", counters_.tx_too_long);
+  all.named.add("tx_too_short", counters_.tx_too_short);
+  for_each_counter(port_->counters(), [&](const char* name, uint64_t value) { all.named.add(name, value); });
   return all;
 }
 

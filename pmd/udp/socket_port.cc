@@ -37,8 +37,11 @@ std::unique_ptr<SocketPort> SocketPort::open(const Arguments& arguments, std::st
   for (const LocalAddress& address : arguments.addresses) {
     if (port->take_address(address.ip, error)) continue;
     error = arguments.device + ": " + error;
-    return nullptr;
+    // One that has just gone, or belongs to a routing domain of its own (VRF), takes the others with it no more.
+    if (errno != EADDRNOTAVAIL) return nullptr;
+    UDP_LOG(WARNING, "%s", error.c_str());
   }
+  if (port->sockets_.all().empty() && !arguments.addresses.empty()) return nullptr;
   std::string no_matter;  // an interface may have none, or another port has it
   if (!port->netdev_.mac.is_zero()) port->take_address(link_local_of(port->netdev_.mac), no_matter);
   return port;
@@ -57,15 +60,21 @@ bool SocketPort::take_address(const IpAddress& ip, std::string& error) {
 /// The application has an address of which the arguments did not tell, such as a link-local one. That of an interface
 /// that makes its own in another way is no news.
 void SocketPort::try_address(const IpAddress& ip) {
-  std::string error;
-  if (take_address(ip, error)) {
-    std::erase(refused_, ip);
-    return;
-  }
-  const bool is_no_news = errno == EADDRNOTAVAIL && ip.is_link_local_v6();
+  // Until it announces its addresses anew.
   if (std::find(refused_.begin(), refused_.end(), ip) != refused_.end()) return;
+  std::string error;
+  if (take_address(ip, error)) return;
+  const bool is_no_news = errno == EADDRNOTAVAIL && ip.is_link_local_v6();
   refused_.push_back(ip);
   if (!is_no_news) UDP_LOG(WARNING, "%s: %s", device_.c_str(), error.c_str());
+}
+
+/// Those that the machine has no more.
+void SocketPort::forget_addresses() {
+  sockets_.close_gone();
+  active_ = nullptr;
+  look_everywhere_ = true;
+  refused_.clear();
 }
 
 void SocketPort::set_rx_frame_bytes(uint32_t bytes) {
@@ -177,6 +186,7 @@ uint32_t SocketPort::send_burst(rte_mbuf** mbufs, uint32_t count) {
   outbox_.begin(sockets_.scope());
   for (uint32_t i = 0; i < count; i++) queue(*mbufs[i], i);
   outbox_.flush();
+  if (sockets_.take_change()) forget_addresses();
   const uint32_t left = outbox_.left_count();
   if (left == 0) return count;
   std::array<rte_mbuf*, Outbox::kFramesMost> waiting{};
@@ -209,6 +219,7 @@ void SocketPort::queue(rte_mbuf& mbuf, uint32_t tag) {
 bool SocketPort::on_other_frame(std::span<const uint8_t> frame) {
   const auto heard = read_neighbour_frame(frame);
   if (!heard) return false;
+  if (heard->sender && !heard->wanted) sockets_.note_change();  // it announces itself
   if (heard->sender && sockets_.find(*heard->sender) == nullptr) try_address(*heard->sender);
   if (heard->sender && heard->wanted) answer(frame, *heard);
   return true;

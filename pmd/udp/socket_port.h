@@ -70,6 +70,7 @@ class SocketPort final : public vdev::SoftwarePort {
   SocketPort();
   bool take_address(const IpAddress& ip, std::string& error);
   void try_address(const IpAddress& ip);
+  void forget_addresses();
   bool on_other_frame(std::span<const uint8_t> frame);
   void answer(std::span<const uint8_t> question, const NeighbourFrame& heard);
   void queue(rte_mbuf& mbuf, uint32_t tag);

@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <linux/filter.h>
 #include <linux/sock_diag.h>
-#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <sys/socket.h>
@@ -34,25 +33,24 @@ UniqueFd make_socket(const IpAddress& ip) {
 
 /// Whether one of the machine's interfaces has the address, though the kernel may not let it be used yet.
 bool is_of_machine(const IpAddress& ip) {
-  const std::unique_ptr<struct if_nameindex, void (*)(struct if_nameindex*)> list(if_nameindex(), if_freenameindex);
-  for (const struct if_nameindex* entry = list.get(); entry != nullptr && entry->if_index != 0; entry++) {
-    const auto addresses = kernel_addresses(static_cast<int>(entry->if_index)).value_or(std::vector<LocalAddress>{});
-    const auto is = [&](const LocalAddress& address) { return address.ip == ip; };
-    if (std::any_of(addresses.begin(), addresses.end(), is)) return true;
-  }
-  return false;
+  const auto addresses = kernel_addresses(0).value_or(std::vector<LocalAddress>{});
+  return std::any_of(addresses.begin(), addresses.end(), [&](const LocalAddress& address) { return address.ip == ip; });
 }
 
 bool bind_to(int fd, const IpAddress& ip, uint16_t port, uint32_t scope) {
   sockaddr_storage address;
   const socklen_t bytes = to_sockaddr(ip, port, scope, address);
-  const auto* const name = reinterpret_cast<const sockaddr*>(&address);
-  if (bind(fd, name, bytes) == 0) return true;
+  return bind(fd, reinterpret_cast<const sockaddr*>(&address), bytes) == 0;
+}
+
+/// Also one of which the kernel is not sure yet.
+bool bind_early(int fd, const IpAddress& ip, uint16_t port, uint32_t scope) {
+  if (bind_to(fd, ip, port, scope)) return true;
   if (errno != EADDRNOTAVAIL || ip.is_v4()) return false;
   const bool may_come = is_of_machine(ip);
   if (may_come) set(fd, IPPROTO_IPV6, IPV6_FREEBIND, 1);
   errno = EADDRNOTAVAIL;
-  return may_come && bind(fd, name, bytes) == 0;
+  return may_come && bind_to(fd, ip, port, scope);
 }
 
 /// What the kernel would tell of headers, and what of them it is to fill in.
@@ -143,11 +141,19 @@ bool Sockets::open(const IpAddress& ip, std::string& error) {
   return true;
 }
 
+void Sockets::close_gone() {
+  std::erase_if(all_, [this](const auto& sockets) {
+    const UniqueFd fd = make_socket(sockets->ip);
+    if (!fd || bind_early(fd.get(), sockets->ip, 0, scope_)) return false;
+    return errno == EADDRNOTAVAIL;
+  });
+}
+
 bool Sockets::open_receiver(AddressSockets& sockets, std::string& error) const {
   sockets.receiver = make_socket(sockets.ip);
   const int fd = sockets.receiver.get();
   if (fd >= 0) set_receive_options(fd, sockets.ip.is_v4());
-  if (fd >= 0 && bind_to(fd, sockets.ip, kRoceUdpPort, scope_)) return true;
+  if (fd >= 0 && bind_early(fd, sockets.ip, kRoceUdpPort, scope_)) return true;
   const int code = errno;
   error = reason(sockets.ip, code);
   errno = code;
@@ -159,8 +165,8 @@ bool Sockets::open_source(const IpAddress& ip, uint32_t index, Source& source, s
   const int fd = source.fd.get();
   bool bound = false;
   for (uint32_t i = 0; fd >= 0 && !bound && i < kPortsTried; i++)
-    bound = bind_to(fd, ip, port_to_try(index, i), scope_);
-  if (fd >= 0 && !bound) bound = bind_to(fd, ip, 0, scope_);
+    bound = bind_early(fd, ip, port_to_try(index, i), scope_);
+  if (fd >= 0 && !bound) bound = bind_early(fd, ip, 0, scope_);
   if (!bound) {
     const int code = errno;
     error = "no UDP port of " + to_string(ip) + " to send from: " + std::strerror(code);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/unique_fd.h"
@@ -46,6 +47,11 @@ class Sockets {
   /// somebody else on the machine has it, EADDRNOTAVAIL when the address is not the machine's. One that the kernel
   /// still looks for on the network (a tentative one) is the machine's: its packets come as soon as the kernel is sure.
   bool open(const IpAddress& ip, std::string& error);
+  /// The machine may have other addresses than before; `take_change`: true once after that.
+  void note_change() { changed_ = true; }
+  bool take_change() { return std::exchange(changed_, false); }
+  /// Closes those of addresses that the machine has no more.
+  void close_gone();
   /// The one that was opened last.
   void close_last() { all_.pop_back(); }
   /// nullptr: not open.
@@ -61,6 +67,7 @@ class Sockets {
   bool open_source(const IpAddress& ip, uint32_t index, Source& source, std::string& error) const;
 
   uint32_t scope_ = 0;
+  bool changed_ = false;
   std::vector<std::unique_ptr<AddressSockets>> all_;
 };
 

@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "pmd/udp/socket_port.h"
 
 namespace uroce::udp {
@@ -15,13 +17,15 @@ vdev::Statistics SocketPort::statistics() const {
   all.tx_packets = tx.tx_packets;
   all.tx_bytes = tx.tx_bytes;
   all.tx_errors = tx.tx_too_long + tx.tx_unreachable + own.tx_no_address + own.tx_not_ours;
-  all.named = {{"rx_messages", inbox_.messages()},    {"rx_too_long", own.rx_too_long},
-               {"rx_no_mbufs", own.rx_no_mbufs},      {"rx_foreign_ids", own.rx_foreign_ids},
-               {"rx_bad_icrc", own.rx_bad_icrc},      {"rx_kernel_dropped", all.rx_missed},
-               {"tx_messages", tx.tx_messages},       {"tx_too_long", tx.tx_too_long},
-               {"tx_unreachable", tx.tx_unreachable}, {"tx_waits", tx.tx_waits},
-               {"tx_no_address", own.tx_no_address},  {"tx_not_ours", own.tx_not_ours},
-               {"tx_not_roce", own.tx_not_roce},      {"neighbour_answers", own.neighbour_answers}};
+  const std::pair<const char*, uint64_t> named[] = {
+      {"rx_messages", inbox_.messages()},    {"rx_too_long", own.rx_too_long},
+      {"rx_no_mbufs", own.rx_no_mbufs},      {"rx_foreign_ids", own.rx_foreign_ids},
+      {"rx_bad_icrc", own.rx_bad_icrc},      {"rx_kernel_dropped", all.rx_missed},
+      {"tx_messages", tx.tx_messages},       {"tx_too_long", tx.tx_too_long},
+      {"tx_unreachable", tx.tx_unreachable}, {"tx_waits", tx.tx_waits},
+      {"tx_no_address", own.tx_no_address},  {"tx_not_ours", own.tx_not_ours},
+      {"tx_not_roce", own.tx_not_roce},      {"neighbour_answers", own.neighbour_answers}};
+  for (const auto& [name, value] : named) all.named.add(name, value);
   return all;
 }
 

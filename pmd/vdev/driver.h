@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -47,7 +48,8 @@ struct Device {
   RxBuffers rx;
   uint64_t rx_offloads = 0;  // of the queue and the port together
   rte_intr_handle* interrupt = nullptr;
-  Statistics base;  // as they were when they were reset
+  std::mutex base_mutex;  // a telemetry thread may reset them while another one reads
+  Statistics base;        // as they were when they were reset
 };
 
 inline Device& device_of(const rte_eth_dev* dev) { return **static_cast<Device**>(dev->data->dev_private); }

@@ -4,13 +4,31 @@
 // own. Its driver supplies a class of port, and a `Driver` (driver.h) that says what all its ports have in common.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
-#include <vector>
 
 #include "uroce/address.h"
 
 namespace uroce::vdev {
+
+/// Extended statistics: each time the same names in the same order. Takes no memory, since they are read under the lock
+/// of the data path; the names are constants.
+class NamedCounters {
+ public:
+  static constexpr size_t kMost = 64;
+
+  void add(const char* name, uint64_t value) {
+    if (count_ < kMost) all_[count_++] = {name, value};
+  }
+  size_t size() const { return count_; }
+  const std::pair<const char*, uint64_t>& operator[](size_t i) const { return all_[i]; }
+
+ private:
+  std::array<std::pair<const char*, uint64_t>, kMost> all_{};
+  size_t count_ = 0;
+};
 
 /// What a port has counted since it was made.
 struct Statistics {
@@ -22,8 +40,7 @@ struct Statistics {
   uint64_t tx_packets = 0;
   uint64_t tx_bytes = 0;
   uint64_t tx_errors = 0;
-  /// The extended statistics: each time the same names in the same order.
-  std::vector<std::pair<const char*, uint64_t>> named;
+  NamedCounters named;
 };
 
 /// Ethernet header and one VLAN tag, which a frame has beyond the MTU.

@@ -1,14 +1,24 @@
 #include "pmd/vdev/statistics.h"
 
 #include <cstdio>
+#include <mutex>
 
 #include "pmd/vdev/driver.h"
 
 namespace uroce::vdev {
 
+namespace {
+
+Statistics base_of(const rte_eth_dev* dev) {
+  const std::lock_guard lock(device_of(dev).base_mutex);
+  return device_of(dev).base;
+}
+
+}  // namespace
+
 int get_stats(rte_eth_dev* dev, rte_eth_stats* stats) {
   const Statistics now = device_of(dev).port->statistics();
-  const Statistics& base = device_of(dev).base;
+  const Statistics base = base_of(dev);
   stats->ipackets = stats->q_ipackets[0] = now.rx_packets - base.rx_packets;
   stats->ibytes = stats->q_ibytes[0] = now.rx_bytes - base.rx_bytes;
   stats->imissed = now.rx_missed - base.rx_missed;
@@ -21,16 +31,18 @@ int get_stats(rte_eth_dev* dev, rte_eth_stats* stats) {
 }
 
 int reset_stats(rte_eth_dev* dev) {
-  device_of(dev).base = device_of(dev).port->statistics();
+  const Statistics now = device_of(dev).port->statistics();
+  const std::lock_guard lock(device_of(dev).base_mutex);
+  device_of(dev).base = now;
   return 0;
 }
 
 int get_xstats(rte_eth_dev* dev, rte_eth_xstat* values, unsigned count) {
   const auto now = device_of(dev).port->statistics().named;
-  const auto& base = device_of(dev).base.named;  // empty until the first reset
+  const NamedCounters base = base_of(dev).named;  // empty until the first reset
   const auto total = static_cast<unsigned>(now.size());
   if (values == nullptr || count < total) return static_cast<int>(total);
-  for (unsigned i = 0; i < total; i++) values[i] = {i, now[i].second - (base.empty() ? 0 : base[i].second)};
+  for (unsigned i = 0; i < total; i++) values[i] = {i, now[i].second - (base.size() == 0 ? 0 : base[i].second)};
   return static_cast<int>(total);
 }
 

@@ -128,8 +128,8 @@ class SegmentNic final : public MemberNic,
     port_->peers().refresh(true);
     return segment::choose_addresses(port_->registration().directory(), host_, of_machine);
   }
-  bool take_news() override { return has_uplink_ && port_->uplink().take_news(); }
-  uint32_t mtu() override { return has_uplink_ ? port_->uplink().mtu() : 0; }
+  bool take_news() override { return port_->uplink().take_news(); }
+  uint32_t mtu() override { return port_->uplink().mtu(); }
   void tell_addresses(const std::vector<LocalAddress>& addresses) override {
     std::string error;
     if (port_->registration().record().addresses == addresses) return;
@@ -176,7 +176,7 @@ class SegmentNic final : public MemberNic,
     if (!line.empty()) log_message(LogLevel::kWarning, "segment: %s", line.c_str());
   }
 
-  const bool has_uplink_;  // the port is up only while its host's uplink is
+  const bool has_uplink_;  // the port is up only while its host's uplink is; one that programs started is none
   const std::string host_;
   const MacAddress mac_;
   const uint32_t link_mbps_;
@@ -207,6 +207,7 @@ std::unique_ptr<Nic> join_segment(const PortPlan& plan, DirectCopy*& direct, std
   options.record.addresses = plan.identity.addresses;
   options.record.pid = getpid();
   options.record.program = program_invocation_short_name;
+  options.record.leads_out = plan.spec.leads_out;
   options.frame_bytes = plan.max_frame_bytes;
   options.lanes_max = plan.lanes_max;
   options.warn = [](const std::string& line) { log_message(LogLevel::kWarning, "segment: %s", line.c_str()); };

@@ -65,12 +65,13 @@ bool needs_hold(const PortPlan& plan) {
 /// The interface below the port, with the addresses that the port follows. Nothing, when errno says why they are not
 /// known.
 std::optional<Netdev> netdev_now(const PortPlan& plan) {
-  auto netdev = read_netdev(plan.netdev->name);
-  if (!netdev || !plan.of_machine) return netdev;
+  if (!plan.of_machine) return read_netdev(plan.netdev->name);
   std::string first;
   auto all = addresses_of_machine(first);
   if (!all) return std::nullopt;
-  netdev->addresses = std::move(*all);
+  // Also when the first interface is gone: the others have theirs.
+  Netdev netdev = *plan.netdev;
+  netdev.addresses = std::move(*all);
   return netdev;
 }
 
@@ -277,8 +278,7 @@ std::optional<std::vector<LocalAddress>> NicKeeper::changed_addresses(bool& agai
   for (const LocalAddress& address : plan_.netdev->addresses) {
     const auto& left = netdev->addresses;
     if (std::find(left.begin(), left.end(), address) != left.end()) continue;
-    log_message(LogLevel::kWarning, "address %s is gone from %s: its connections will fail", to_string(address).c_str(),
-                netdev->name.c_str());
+    log_message(LogLevel::kWarning, "address %s is gone: its connections will fail", to_string(address).c_str());
     addresses_hold_.release(address);
     std::erase(taken_, address);
   }

@@ -7,6 +7,7 @@
 #include "dpdk/endpoint_registry.h"
 #include "dpdk/log.h"
 #include "engine/address_table.h"
+#include "host/port_driver.h"
 #include "host/segment_plan.h"
 #include "segment/member_record.h"
 
@@ -59,7 +60,10 @@ void PortWatch::look(Instant now) {
   if (const auto addresses = keeper_.changed_addresses(ask_again_)) {
     EngineLock engine(endpoint_);
     keeper_.nic().tell_addresses(*addresses);
-    if (engine->set_addresses(*addresses, Announce::kYes)) observer_.on_port_event(AsyncEvent::kGidChange);
+    // The driver of sockets hears of addresses in this way. On a wire the kernel announces what is its own.
+    const bool by_sockets = port_driver(keeper_.plan().spec.driver).netdev == NetdevUse::kSockets;
+    if (engine->set_addresses(*addresses, by_sockets ? Announce::kYes : Announce::kNo))
+      observer_.on_port_event(AsyncEvent::kGidChange);
   }
 }
 

@@ -26,12 +26,11 @@ std::string host_of(const MacAddress& mac) {
 class UplinkNic final : public Nic {
  public:
   UplinkNic(std::unique_ptr<Nic> wire, std::unique_ptr<segment::SegmentPort> segment, const PortPlan& plan,
-            const UplinkConfig& config)
+            uint64_t rate)
       : plan_(plan),
         wire_(std::move(wire)),
         segment_(std::move(segment)),
-        uplink_(wire_->port(), *segment_, plan.identity.mac, config.rate),
-        link_is_theirs_(!config.while_needed) {}
+        uplink_(wire_->port(), *segment_, plan.identity.mac, rate) {}
 
   Port& port() override { return uplink_; }
   bool pause_in_hardware(uint8_t priorities) override { return wire_->pause_in_hardware(priorities); }
@@ -40,7 +39,7 @@ class UplinkNic final : public Nic {
     const bool looked = wire_->on_turn(now);
     segment_->on_turn(now);
     uplink_.on_turn(now);
-    if (looked && link_is_theirs_) tell_link();
+    if (looked) tell_link();
     if (plan_.mtu_now != std::exchange(told_mtu_, plan_.mtu_now))
       tell([this](segment::MemberRecord& record) { record.mtu = told_mtu_; });
     return looked;
@@ -78,7 +77,6 @@ class UplinkNic final : public Nic {
   std::unique_ptr<Nic> wire_;
   std::unique_ptr<segment::SegmentPort> segment_;
   segment::UplinkPort uplink_;
-  const bool link_is_theirs_;
   bool told_up_ = true;
   uint32_t told_mtu_ = 0;
 };
@@ -117,11 +115,12 @@ std::unique_ptr<Nic> make_uplink(std::unique_ptr<Nic> wire, const PortPlan& plan
   record.qps_max = config.qps_max;
   record.lanes_max = config.lanes_max;
   record.netdev = plan.identity.netdev;
+  record.leads_out = config.while_needed;
   options.warn = [](const std::string& line) { log_message(LogLevel::kWarning, "segment: %s", line.c_str()); };
   auto segment = segment::SegmentPort::join(options, error);
   if (!segment) return nullptr;
   segment->peers().set_blocks_max((config.qps_max + kQpsPerBlock - 1) / kQpsPerBlock);
-  return std::make_unique<UplinkNic>(std::move(wire), std::move(segment), plan, config);
+  return std::make_unique<UplinkNic>(std::move(wire), std::move(segment), plan, config.rate);
 }
 
 }  // namespace uroce

@@ -1,5 +1,6 @@
 // Starts a program that is not a child of this process: nobody who waits for children here hears of it, and it has
-// none of this process's descriptors, signals or places.
+// none of this process's descriptors, signals, umask or processors, and its limits of descriptors, time and file sizes
+// only as far as they cannot be raised.
 #pragma once
 
 #include <string>
@@ -13,7 +14,12 @@ struct DetachedProcess {
   int output = -1;                       // becomes its standard output and error; its input is empty
 };
 
-/// Returns an errno when it cannot be started; else 0. Forks no memory, and sends no SIGCHLD.
+/// This process gets the children of those that end (it is the first of a container, or a subreaper): what it starts
+/// detached would come back to it as a child.
+bool takes_in_orphans();
+
+/// Returns an errno when it cannot be started; else 0. Forks no memory, and sends no SIGCHLD. Not to be called where
+/// `takes_in_orphans`.
 int start_detached(const DetachedProcess& process);
 
 }  // namespace uroce

@@ -32,7 +32,7 @@ struct UplinkConfig {
   uint32_t qps_max = 0;       // queue pairs that a program may have; 0: as many as there is room for
   uint32_t lanes_max = 0;     // other programs that a program may meet, for which it sets memory aside; 0: any number
   uint64_t rate = 0;          // bits per second that a program may send to the wire; 0: no limit
-  bool while_needed = false;  // programs started it, and do without it: its link is not theirs (host/way_out.h)
+  bool while_needed = false;  // programs started it, whose link it is not (host/way_out.h)
 };
 
 /// What a user can set. Empty fields mean: the default of the port.

@@ -41,7 +41,8 @@ std::optional<IpAddress> read_ip(uint8_t family, std::span<const uint8_t> bytes)
 void take(std::span<const uint8_t> message, int index, std::vector<LocalAddress>& found) {
   if (message.size() < sizeof(ifaddrmsg)) return;
   const auto head = value_at<ifaddrmsg>(message.data());
-  if (static_cast<int>(head.ifa_index) != index) return;
+  if (index != 0 && static_cast<int>(head.ifa_index) != index) return;
+  if ((head.ifa_flags & IFA_F_DADFAILED) != 0) return;
   std::optional<IpAddress> own;
   std::optional<IpAddress> any;  // of a link with two ends, the other end's
   for (size_t at = padded(sizeof(ifaddrmsg)); at + sizeof(rtattr) <= message.size();) {

@@ -136,6 +136,18 @@ bool plan_shared_netdev(const EndpointConfig& config, PortPlan& plan, std::strin
   return driver.buffers != DriverBuffers::kFrames || fit_af_packet(plan, error);
 }
 
+/// The one that the port's arguments give.
+bool take_mac(PortPlan& plan, std::string& error) {
+  const std::string text = plan.spec.arg("mac").value_or("");
+  const auto given = parse_mac(text);
+  if (given && !given->is_multicast() && !given->is_zero()) {
+    plan.identity.mac = *given;
+    return true;
+  }
+  error = "port " + plan.spec.device + ": '" + text + "' is not a MAC address, such as 02:00:00:00:00:01";
+  return false;
+}
+
 bool take_addresses_of_machine(PortPlan& plan, std::string& error) {
   std::string first;
   auto all = addresses_of_machine(first);
@@ -156,7 +168,7 @@ bool plan_sockets(const EndpointConfig& config, PortPlan& plan, std::string& err
   plan.identity.netdev = plan.spec.netdev;
   if (!plan_shared_netdev(on_interface, plan, error)) return false;
   if (plan.of_machine && !take_addresses_of_machine(plan, error)) return false;
-  if (const auto mac = plan.spec.arg("mac")) plan.identity.mac = parse_mac(*mac).value_or(plan.identity.mac);
+  if (plan.spec.arg("mac") && !take_mac(plan, error)) return false;
   if (plan.identity.addresses.empty()) {
     error = "port " + plan.spec.device + ": interface " + plan.spec.netdev + " has no address";
     return false;
@@ -194,13 +206,8 @@ bool plan_card(const EndpointConfig& config, WireEndUse use, PortPlan& plan, std
   const bool is_inline = plan.spec.arg("card").value_or("inline") == "inline";
   const bool shared_memory = plan.spec.arg("wire").value_or("shm:").rfind("shm:", 0) == 0;
   if (is_inline && shared_memory && !plan_card_wire(config, use, plan, error)) return false;
-  if (const auto mac = plan.spec.arg("mac")) {
-    const auto given = parse_mac(*mac);
-    if (!given) {
-      error = "port " + plan.spec.device + ": '" + *mac + "' is not a MAC address, such as 02:00:00:00:00:01";
-      return false;
-    }
-    plan.identity.mac = *given;
+  if (plan.spec.arg("mac")) {
+    if (!take_mac(plan, error)) return false;
   } else {
     plan.spec.args += std::string(plan.spec.args.empty() ? "" : ",") + "mac=" + to_string(plan.identity.mac);
   }

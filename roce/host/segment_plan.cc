@@ -89,21 +89,36 @@ bool has_all(const segment::MemberRecord& record, const std::vector<LocalAddress
 
 /// The uplink whose host a program belongs to; for a program that asks for addresses, the one that has them. An uplink
 /// that left a moment ago is as good as one whose link is down, so that a program that starts while its uplink restarts
-/// does not become another host. One that has the identity of the program's host makes no difference to that, and
-/// nobody waits for it when it is gone. `plan`: the program without an uplink.
-const segment::MemberRecord* find_uplink(const segment::Directory& directory, const EndpointConfig& config,
-                                         const PortPlan& plan) {
+/// does not become another host. Those that programs started for themselves have the identity of the programs' host.
+const segment::MemberRecord* find_uplink(const segment::Directory& directory, const EndpointConfig& config) {
   const segment::MemberRecord* found = nullptr;
-  size_t alive = directory.members().size();
   directory.for_each_record([&](const segment::MemberRecord& record) {
-    const bool is_gone = alive == 0;
-    if (!is_gone) alive--;
-    if (is_gone && config.host.empty() && record.host == plan.host && record.mac == plan.identity.mac) return;
     const bool named = config.host.empty() || record.host == config.host;
-    const bool fits = record.role == segment::Role::kUplink && named && has_all(record, config.addresses);
+    const bool is_uplink = record.role == segment::Role::kUplink && !record.leads_out;
+    const bool fits = is_uplink && named && has_all(record, config.addresses);
     if (fits && found == nullptr) found = &record;  // live ones come first
   });
   return found;
+}
+
+/// The one that lives of those that programs of this host started.
+const segment::MemberRecord* find_started(const segment::Directory& directory, const std::string& host) {
+  for (const auto& [id, record] : directory.members()) {
+    if (record.role == segment::Role::kUplink && record.leads_out && record.host == host) return &record;
+  }
+  return nullptr;
+}
+
+/// The machine's own host is what leads out; others would need addresses that the kernel does not have.
+bool may_lead_out(const EndpointConfig& config, std::string& error) {
+  const auto others = other_addresses(config);
+  if (!others || (config.host.empty() && others->empty())) return true;
+  error =
+      !config.host.empty()
+          ? "port network has the machine's own host: leave out --host, or share a port by uroced --host " + config.host
+          : "port network has the addresses of this machine, and " + to_string(config.addresses.front()) +
+                " is not all of them: leave out --addr, or name some that `ip address` lists";
+  return false;
 }
 
 void follow_uplink(const segment::MemberRecord& uplink, const EndpointConfig& config, PortPlan& plan) {
@@ -149,6 +164,13 @@ std::optional<std::vector<LocalAddress>> addresses_of_machine(std::string& netde
   return addresses;
 }
 
+bool has_way_out(const segment::Directory& directory, const EndpointConfig& config, const std::string& host) {
+  if (find_started(directory, host) != nullptr) return true;
+  const auto& members = directory.members();
+  const segment::MemberRecord* const uplink = find_uplink(directory, config);
+  return std::any_of(members.begin(), members.end(), [&](const auto& member) { return &member.second == uplink; });
+}
+
 bool does_without_eal(const EndpointConfig& config, const char* port, std::string& error) {
   if (config.hugepages == Hugepages::kYes) return refuse(port, "takes no hugepages (--hugepages yes)", error);
   if (config.eal_args.empty()) return true;
@@ -169,6 +191,7 @@ bool plan_segment(const EndpointConfig& config, PortPlan& plan, std::string& err
     error = "host '" + config.host + "': the name of a host is 1 to 32 letters, digits, '-', '_', '.' or '@'";
     return false;
   }
+  if (plan.spec.leads_out && !may_lead_out(config, error)) return false;
   plan.segment_dir = find_segment_directory(plan.spec.wire, "", error);
   if (plan.segment_dir.empty()) return false;
   plan.name = "shmlan" + (plan.spec.wire.empty() ? "" : ":" + plan.spec.wire);
@@ -182,10 +205,11 @@ bool plan_segment(const EndpointConfig& config, PortPlan& plan, std::string& err
   segment::Directory directory;
   if (!directory.open(plan.segment_dir, error)) return false;
   if (!directory.scan()) return is_unknown("who is in " + plan.segment_dir, error);
-  if (const auto* uplink = find_uplink(directory, config, plan)) {
+  if (const auto* uplink = find_uplink(directory, config)) {
     follow_uplink(*uplink, config, plan);
     return true;
   }
+  if (const auto* started = find_started(directory, plan.host)) plan.mtu_now = started->mtu;
   if (!config.addresses.empty()) return are_free(directory, plan, error);
   const auto own = addresses_of_machine(plan.identity.netdev);
   if (!own) return is_unknown("the addresses of this machine", error);

@@ -10,6 +10,7 @@
 
 #include "host/endpoint_config.h"
 #include "host/port_plan.h"
+#include "segment/directory.h"
 
 namespace uroce {
 
@@ -25,6 +26,9 @@ std::optional<std::vector<LocalAddress>> addresses_of_machine(std::string& netde
 /// namespace, but those that were given addresses (`config`) which the machine does not have. "", when errno says why
 /// it is not known.
 std::string host_of_machine(const EndpointConfig& config);
+
+/// Whether a program of `host` finds a living uplink in the directory, as it was last scanned.
+bool has_way_out(const segment::Directory& directory, const EndpointConfig& config, const std::string& host);
 
 /// Members of a segment do without DPDK's EAL, so settings for it would change nothing. Returns false, with one line in
 /// `error`, when there are any. `port`: as the user knows it.

@@ -30,7 +30,8 @@ bool read_addresses(const PortSpec& spec, std::vector<LocalAddress>& addresses, 
     const auto address = key == "addr" ? parse_local_address(value) : std::nullopt;
     if (address) addresses.push_back(*address);
     if (!address)
-      error = "port " + spec.device + ": " + key + "=" + value + ": it takes addr=IP/PREFIX and iface=INTERFACE";
+      error =
+          "port " + spec.device + ": " + key + "=" + value + ": it takes addr=IP/PREFIX, iface=INTERFACE and mac=MAC";
     return address.has_value();
   });
 }

@@ -26,6 +26,7 @@ struct WayOutFacts {
   bool there = false;                                   // the segment has an uplink that lives
   bool own_place = true;                                // this user's programs meet in a directory of their own
   bool has_addresses = true;                            // an interface beside loopback has one
+  bool adopts = false;                                  // what this process starts would come back to it as a child
   std::optional<WayOutFailure> failure = std::nullopt;  // of the last program that tried, if it failed
 };
 
@@ -44,8 +45,14 @@ struct NoWayOut {
 /// uroced takes to start.
 NoWayOut seek_way_out(const EndpointConfig& config);
 
-/// What the last line that begins with "uroced: " says, of what a uroced said that did not become ready.
-std::string reason_in(const std::string& said);
+/// Where the uroced of `host` writes what it has to say. "", with one line in `error`, when there is no such place.
+std::string log_of_way_out(const std::string& host, std::string& error);
+
+/// Why a uroced did not become ready, in one line: what it said last. `in_time`: it ended; it was not given up.
+std::string reason_in(const std::string& said, bool in_time);
+
+/// Whether the file may be executed in a user's name: it is root's or the user's own, and nobody else may write to it.
+bool is_trusted_program(const std::string& path);
 
 /// The variables that a uroced gets: none that are for this program.
 std::vector<std::string> daemon_environment(const char* const* own);

@@ -48,10 +48,10 @@ Line read_line(int fd) {
 
 }  // namespace
 
-bool WayOutNote::take(Duration patience, std::string& error) {
+bool WayOutNote::take(const std::string& host, Duration patience, std::string& error) {
   const std::string directory = runtime_dir(error);
   if (directory.empty()) return false;
-  const std::string path = directory + "/way-out";
+  const std::string path = directory + "/way-out." + host;
   UniqueFd fd(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd) {
     error = "cannot open " + path + ": " + std::strerror(errno);
@@ -60,7 +60,10 @@ bool WayOutNote::take(Duration patience, std::string& error) {
   const Duration latest{since_boot().ns + patience.ns};
   while (!lock_file(fd.get())) {
     if (!is_held_by_another(errno) || since_boot() >= latest) {
-      error = path + " cannot be locked: " + std::strerror(errno);
+      const int code = errno;
+      error = is_held_by_another(code)
+                  ? "another program of this user is still starting uroced, or was stopped meanwhile (" + path + ")"
+                  : path + " cannot be locked: " + std::strerror(code);
       return false;
     }
     const timespec moment{0, kLookNs};

@@ -81,10 +81,12 @@ bool take_line(MemberRecord& record, std::string_view key, std::string_view valu
     record.mac = *mac;
   } else if (key == "group" && mac && mac->is_multicast() && record.groups.size() < kGroupsMax) {
     record.groups.push_back(*mac);
-  } else if (key == "raw" && mac && record.raw.size() < kRawMacsMax) {
-    record.raw.push_back(*mac);
+  } else if (key == "raw" && mac && record.raw.macs.size() < kRawMacsMax) {
+    record.raw.macs.push_back(*mac);
   } else if (key == "raw" && value == "all") {
-    record.raw_all = true;
+    record.raw.all = true;
+  } else if (key == "leads" && value == "out") {
+    record.leads_out = true;
   } else if (const auto address = parse_local_address(value);
              key == "address" && address && record.addresses.size() < kAddressesMax) {
     record.addresses.push_back(*address);
@@ -129,9 +131,10 @@ std::string to_text(const MemberRecord& record) {
     text += "listen " + to_hex(record.listens[i].service_id) + " " + to_hex(record.listens[i].mask) + "\n";
   for (size_t i = 0; i < std::min(record.groups.size(), kGroupsMax); i++)
     text += "group " + to_string(record.groups[i]) + "\n";
-  for (size_t i = 0; i < std::min(record.raw.size(), kRawMacsMax); i++)
-    text += "raw " + to_string(record.raw[i]) + "\n";
-  if (record.raw_all) text += "raw all\n";
+  for (size_t i = 0; i < std::min(record.raw.macs.size(), kRawMacsMax); i++)
+    text += "raw " + to_string(record.raw.macs[i]) + "\n";
+  if (record.raw.all) text += "raw all\n";
+  if (record.leads_out) text += "leads out\n";
   text += "pid " + std::to_string(record.pid) + "\nprogram " + printable(record.program.substr(0, kProgramBytesMax));
   return text + "\n" + std::string(kEnding) + "\n";
 }

@@ -34,6 +34,13 @@ struct Listening {
   bool operator==(const Listening&) const = default;
 };
 
+/// Frames of other protocols of which a member wants copies: to these, whatever host has them, or to any.
+struct RawWish {
+  std::vector<MacAddress> macs;
+  bool all = false;
+  bool operator==(const RawWish&) const = default;
+};
+
 struct MemberRecord {
   Role role = Role::kProgram;
   std::string host;  // the name of the host that it belongs to
@@ -42,8 +49,8 @@ struct MemberRecord {
   std::vector<uint32_t> blocks;    // this member's blocks of the host's queue pair numbers
   std::vector<Listening> listens;  // requests for these services come to this member
   std::vector<MacAddress> groups;  // multicast RoCE frames to these, too
-  std::vector<MacAddress> raw;     // copies of frames of other protocols to these, whatever host has them
-  bool raw_all = false;            // or to any
+  RawWish raw;                     // copies of frames of other protocols, too
+  bool leads_out = false;          // a program that asked for the network, or the uplink that was started for such ones
   int pid = 0;                     // as the member sees it; for display
   std::string program;             // likewise; printable
 

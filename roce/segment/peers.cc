@@ -83,8 +83,8 @@ bool Peers::refresh(bool always) {
     peer->mtu = record.mtu;
     peer->listens = record.listens;
     peer->groups = record.groups;
-    peer->raw = record.raw;
-    peer->raw_all = record.raw_all;
+    peer->raw = record.raw.macs;
+    peer->raw_all = record.raw.all;
     take_blocks(*peer, record);
   }
   raw_takers_.clear();

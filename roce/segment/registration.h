@@ -89,8 +89,8 @@ class Registration {
   /// Copies of frames of other protocols: to these MACs, or to all.
   bool want_raw(const std::vector<MacAddress>& macs, bool all, std::string& error) {
     const auto change = [&](MemberRecord& record) {
-      record.raw = macs;
-      record.raw_all = all;
+      record.raw.macs = macs;
+      record.raw.all = all;
     };
     return update(change, error);
   }

@@ -1,11 +1,13 @@
 """`--port network`: programs of an unprivileged user at several hosts (namespaces), where nothing was started or set. The
 first program of a host starts its way out, which ends by itself when nobody needs it."""
 
+import itertools
 import os
 import pathlib
 import re
 import signal
 import subprocess
+import tempfile
 import time
 
 import wires
@@ -16,7 +18,6 @@ from segments import expect_good_pairs, start_pairs
 from session import Failure, Scenario
 from sockets import UdpWire, rping
 
-LINGER_S = 5
 PATIENCE_S = 60  # of a busy machine
 
 
@@ -102,7 +103,14 @@ class OwnHostWire(NetworkWire):
         return "127.0.0.1"
 
 
-wires.WIRES.update({"network": NetworkWire, "network_1500": NetworkSmallWire, "network_three": ThreeHostsWire, "network_own": OwnHostWire})
+class OneDirectoryWire(NetworkWire):
+    """Two hosts whose programs meet in one directory, as containers do that share /tmp."""
+
+    def unprivileged(self, side):
+        return super().unprivileged(0)
+
+
+wires.WIRES.update({"network_one_directory": OneDirectoryWire, "network": NetworkWire, "network_1500": NetworkSmallWire, "network_three": ThreeHostsWire, "network_own": OwnHostWire})
 
 
 def cases():
@@ -127,8 +135,16 @@ def _pair(session, name, sides=(0, 1), words=("ib_write_bw", "-n", "200"), addre
     return server, client
 
 
+_ports = itertools.count()
+
+
+def _new_port():
+    """Ports that are taken in the hosts' namespaces look free in this one."""
+    return str(free_tcp_port() + next(_ports))
+
+
 def _begin(session, name, sides, words, address=None):
-    port = str(free_tcp_port())
+    port = _new_port()
     server = session.start(f"server {name}", sides[0], [*words, "-p", port])
     if not wait_for_listener(server, int(port), PATIENCE_S):
         raise Failure("the server did not get as far as listening")
@@ -141,6 +157,17 @@ def _expect_good(session, *children):
         problems = trouble(child.output())
         if child.exit_code != 0 or problems:
             raise Failure(f"the {child.name}: exit {child.exit_code} {'; '.join(problems)}")
+
+
+def _endless(session):
+    """A pair of one host that goes on until the test ends."""
+    return _begin(session, "of one host", (0, 0), ("ib_write_bw", "--run_infinitely"))
+
+
+def _expect_running(*children):
+    for child in children:
+        if child.exit_code is not None or trouble(child.output()):
+            raise Failure(f"the {child.name} has ended")
 
 
 def several(session):
@@ -176,16 +203,15 @@ def ends(session):
 
 def killed(session):
     """A way out that is killed is started anew by the next program; programs of the machine do not notice."""
-    local = _begin(session, "of one host", (0, 0), ("ib_write_bw", "-D", "4"))
+    local = _endless(session)
     _wait("the way out starts", lambda: session.wire.ways_out(0))
-    _pair(session, "before")
     (first,) = session.wire.ways_out(0)
     os.kill(first, signal.SIGKILL)
     _wait("it is gone", lambda: first not in session.wire.ways_out(0))
     _pair(session, "after")
     if len(session.wire.ways_out(0)) != 1:
         raise Failure("not one way out after the next program")
-    _expect_good(session, *local)
+    _expect_running(*local)
 
 
 HOLD = """
@@ -215,7 +241,12 @@ def taken(session):
     if session.wire.ways_out(0):
         raise Failure("a way out is there although it cannot be had")
     holder.stop()
-    time.sleep(LINGER_S)
+
+    def is_tried_again():
+        session.expect_exit(session.start("asker", 0, ["ibv_devinfo"]), PATIENCE_S)
+        return session.wire.ways_out(0)
+
+    _wait("the next program tries again", is_tried_again)
     _pair(session, "when it is free")
 
 
@@ -233,11 +264,11 @@ def network_down(session):
     wires._ip("-n", session.wire._spaces[1], "link", "set", "wire0", "down")  # the other end: no carrier
     pair("from the beginning")
     wires._ip("-n", session.wire._spaces[1], "link", "set", "wire0", "up")
-    server, client = _begin(session, "all the time", (0, 0), ("ib_write_bw", "-D", "3"), "127.0.0.1")
+    local = _endless(session)
     _wait("the way out starts", lambda: session.wire.ways_out(0))
     wires._ip("-n", session.wire._spaces[1], "link", "set", "wire0", "down")
     pair("meanwhile")
-    _expect_good(session, server, client)
+    _expect_running(*local)
 
 
 def _rping_at(session, server, address):
@@ -278,10 +309,135 @@ def tentative(session):
     _rping_at(session, server, "fd77:9::1")
 
 
-def _has_port(self, side):
-    """Somebody at this side has UDP port 4791."""
+def plain(session):
+    """A program that asked for no network, and was there first, is of the same host: it is reached from the network as
+    long as there is a way out."""
+    line = ["stdbuf", "-oL", "rping", "-s", "-a", "0.0.0.0", "-v", "-C", "5"]
+    server = session.start_plain("plain", [*session.wire.prefix(0), session.uroce, "run", "--port", "shmlan", "--", *line])
+    time.sleep(1)  # likely first; the other order is no other result
+    session.start("who asks for the network", 0, ["rping", "-s", "-a", "0.0.0.0", "-p", "7175"])
+    _wait("the way out starts", lambda: session.wire.has_port(0))
+    _rping_at(session, server, "10.77.0.1")
+
+
+def namespaces(session):
+    """Each network namespace has a way out of its own, and no part of the other's."""
+    _pair(session, "in two namespaces")
+    spaces = {os.readlink(f"/proc/{pid}/ns/net") for pid in session.wire.ways_out(0)}
+    if len(spaces) != 2:
+        raise Failure(f"ways out in {len(spaces)} namespaces, not in two")
+    wires._ip("-n", session.wire._spaces[1], "addr", "flush", "dev", "wire0")
+    line = [*session.wire.prefix(1), session.uroce, "run", "--port", "shmlan", "--", "ibv_devinfo", "-v"]
+    alone = session.start_plain("who has no network", line)
+    session.expect_exit(alone, PATIENCE_S)
+    if "PORT_ACTIVE" not in alone.output() or "10.77.0.1" in alone.output():
+        raise Failure("it has an address of the other namespace, or no port")
+
+
+OPENS = """
+import ctypes, faulthandler, os, sys
+verbs = ctypes.CDLL("libibverbs.so.1")
+verbs.ibv_get_device_list.restype = ctypes.POINTER(ctypes.c_void_p)
+verbs.ibv_open_device.restype = ctypes.c_void_p
+verbs.ibv_open_device.argtypes = [ctypes.c_void_p]
+def opened():
+    return bool(verbs.ibv_open_device(verbs.ibv_get_device_list(None)[0]))
+"""
+
+# A job manager that waits for all of its children.
+ADOPTS = OPENS + """
+ctypes.CDLL(None).prctl(36, 1)  # PR_SET_CHILD_SUBREAPER
+print("opened", opened(), flush=True)
+try:
+    print("has a child:", os.wait(), flush=True)
+except ChildProcessError:
+    print("no child", flush=True)
+"""
+
+# The child of a fork starts a way out after it has set a handler of its own.
+HANDLES = OPENS + """
+print("opened", opened(), flush=True)
+sys.stdin.readline()
+if os.fork() == 0:
+    faulthandler.enable()
+    print("child opened", opened(), flush=True)
+    faulthandler._sigsegv()
+os.wait()
+"""
+
+
+def adopts(session):
+    """A program that takes in orphans gets no child by us, and a line that says what to do."""
+    child = session.start("subreaper", 0, ["python3", "-c", ADOPTS])
+    session.expect_exit(child, PATIENCE_S)
+    for text in ("opened True", "no child", "takes in orphans", "uroced --port net_udp0"):
+        if text not in child.output():
+            raise Failure(f"it did not say: {text}")
+    if session.wire.ways_out(0):
+        raise Failure("it started one all the same")
+
+
+def handlers(session):
+    """Handlers of signals that a program has set are there when it has started a way out."""
+    line = [*session.wire.prefix(0), session.uroce, "run", "--port", "network", "--", "python3", "-c", HANDLES]
+    with tempfile.TemporaryFile(mode="w+") as said:
+        program = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=said, stderr=subprocess.STDOUT, text=True)
+        _wait("the way out starts", lambda: session.wire.ways_out(0))
+        for pid in session.wire.ways_out(0):
+            os.kill(pid, signal.SIGKILL)
+        _wait("it is gone", lambda: not session.wire.ways_out(0))
+        program.communicate("go on\n", PATIENCE_S)
+        said.seek(0)
+        text = said.read()
+    if "child opened True" not in text or "Fatal Python error: Segmentation fault" not in text:
+        raise Failure(f"the handler was not called: {text}")
+
+
+def no_log(session):
+    """A way out whose log cannot be written is one all the same."""
+    _pair(session, "first")
+    (log,) = pathlib.Path(session.wire.runtime(0)).glob("uroced.*.log")
+    _wait("the way out ends", lambda: not session.wire.ways_out(0))
+    log.unlink()
+    log.mkdir()
+    _pair(session, "without a log")
+
+
+def changes(session):
+    """What addresses that come and go leave behind in the way out."""
+    _endless(session)
+    _wait("the way out starts", lambda: session.wire.has_port(0))
+    (pid,) = session.wire.ways_out(0)
+    space = session.wire._spaces[0]
+    before = len(os.listdir(f"/proc/{pid}/fd"))
+    for number in range(12):
+        wires._ip("-n", space, "addr", "add", f"10.78.{number}.1/24", "dev", "wire0")
+        _wait("it is served", lambda: session.wire.has_port(0, f"01{number:02X}4E0A"))
+        wires._ip("-n", space, "addr", "del", f"10.78.{number}.1/24", "dev", "wire0")
+        _wait("it is let go", lambda: not session.wire.has_port(0, f"01{number:02X}4E0A"))
+    after = len(os.listdir(f"/proc/{pid}/fd"))
+    if after > before:
+        raise Failure(f"{before} descriptors before, and {after} after")
+
+
+def interface_gone(session):
+    """The addresses of the other interfaces go on when the first one is gone."""
+    wires._ip("link", "add", "wire1", "netns", session.wire._spaces[0], "type", "veth", "peer", "name", "wire1", "netns", session.wire._spaces[1])
+    for side, space in enumerate(session.wire._spaces):
+        wires._ip("-n", space, "link", "set", "wire1", "mtu", "4200", "up")
+        wires._ip("-n", space, "addr", "add", f"10.79.0.{side + 1}/24", "dev", "wire1")
+    _endless(session)
+    _wait("the way out starts", lambda: session.wire.has_port(0, "01004F0A"))
+    wires._ip("-n", session.wire._spaces[0], "link", "del", "wire0")
+    _wait("what is gone is let go", lambda: not session.wire.has_port(0, "01004D0A"))
+    wires._ip("-n", session.wire._spaces[0], "addr", "add", "10.80.0.1/24", "dev", "wire1")
+    _wait("a new address is served", lambda: session.wire.has_port(0, "0100500A"))
+
+
+def _has_port(self, side, address=""):
+    """Somebody at this side has UDP port 4791, of this address (as the kernel writes it)."""
     shown = subprocess.run([*self.inside(side), "cat", "/proc/net/udp", "/proc/net/udp6"], capture_output=True, text=True, check=True)
-    return re.search(r":12B7 ", shown.stdout) is not None
+    return re.search(f"{address}:12B7 ", shown.stdout) is not None
 
 
 UdpWire.has_port = _has_port
@@ -295,6 +451,13 @@ SCENARIOS = [
     Scenario("network_taken", taken, "network", "veth", timeout_s=240, company="beside"),
     Scenario("network_no_addresses", no_addresses, "network", "veth", timeout_s=120, company="beside"),
     Scenario("network_down", network_down, "network", "veth", timeout_s=240, company="beside"),
+    Scenario("network_namespaces", namespaces, "network_one_directory", "veth", timeout_s=120, company="beside"),
+    Scenario("network_adopts", adopts, "network", "veth", timeout_s=120, company="beside"),
+    Scenario("network_handlers", handlers, "network", "veth", timeout_s=120, company="beside"),
+    Scenario("network_no_log", no_log, "network", "veth", timeout_s=240, company="beside"),
+    Scenario("network_changes", changes, "network", "veth", timeout_s=240, company="beside"),
+    Scenario("network_interface_gone", interface_gone, "network", "veth", timeout_s=120, company="beside"),
+    Scenario("network_plain", plain, "network", "veth", timeout_s=120, company="beside"),
     Scenario("network_late_address", _late(False), "network", "veth", timeout_s=120, company="beside"),
     Scenario("network_late_address_six", _late(True), "network", "veth", timeout_s=120, company="beside"),
     Scenario("network_tentative", tentative, "network", "veth", timeout_s=120, company="beside"),

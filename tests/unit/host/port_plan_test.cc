@@ -184,9 +184,10 @@ TEST_F(PlanTest, AnUplinkOfTheMachinesOwnHostThatIsGoneIsNotMissed) {
     card.mac = before.identity.mac;
     card.addresses = before.identity.addresses;
     card.mtu = 1500;
+    card.leads_out = true;
     ASSERT_TRUE(uplink.join(before.segment_dir, card, error_)) << error_;
     ASSERT_TRUE(plan("")) << error_;
-    EXPECT_TRUE(plan_.has_uplink);
+    EXPECT_FALSE(plan_.has_uplink) << "its link is not the program's";
     EXPECT_EQ(plan_.mtu_now, 1500u);
   }
   ASSERT_TRUE(plan("")) << error_;
@@ -195,6 +196,42 @@ TEST_F(PlanTest, AnUplinkOfTheMachinesOwnHostThatIsGoneIsNotMissed) {
   EXPECT_EQ(plan_.host, before.host);
   EXPECT_EQ(plan_.identity.mac, before.identity.mac);
   EXPECT_TRUE(plan_.identity.link_up);
+}
+
+/// Of another network namespace, for example, whose programs meet in the same directory.
+TEST_F(PlanTest, AWayOutThatAnotherHostStartedIsNotFollowed) {
+  ASSERT_TRUE(plan("")) << error_;
+  const PortPlan before = plan_;
+  segment::Registration uplink;
+  segment::MemberRecord card;
+  card.role = segment::Role::kUplink;
+  card.host = "u0-another";
+  card.mac = segment::mac_of_host(card.host);
+  card.addresses = {*parse_local_address("10.99.0.1/24")};
+  card.mtu = 1500;
+  card.leads_out = true;
+  ASSERT_TRUE(uplink.join(before.segment_dir, card, error_)) << error_;
+  ASSERT_TRUE(plan("")) << error_;
+  EXPECT_EQ(plan_.host, before.host);
+  EXPECT_EQ(plan_.identity.addresses, before.identity.addresses);
+  EXPECT_EQ(plan_.mtu_now, 0u);
+  segment::Directory directory;
+  ASSERT_TRUE(directory.open(before.segment_dir, error_) && directory.scan()) << error_;
+  EXPECT_FALSE(has_way_out(directory, config_, before.host));
+  EXPECT_TRUE(has_way_out(directory, config_, card.host));
+}
+
+TEST_F(PlanTest, TheNetworkIsForTheMachinesOwnHost) {
+  config_.host = "other";
+  EXPECT_FALSE(plan("network"));
+  EXPECT_NE(error_.find("leave out --host"), std::string::npos) << error_;
+  config_.host.clear();
+  config_.addresses = {*parse_local_address("192.0.2.77/24")};
+  EXPECT_FALSE(plan("network"));
+  EXPECT_NE(error_.find("192.0.2.77/24"), std::string::npos) << error_;
+  EXPECT_NE(error_.find("leave out --addr"), std::string::npos) << error_;
+  config_.addresses.clear();
+  EXPECT_TRUE(plan("network")) << error_;
 }
 
 /// While an uplink restarts, new programs still belong to its host; but an uplink that lives comes first.
@@ -338,6 +375,8 @@ TEST_F(PlanTest, SocketsThatCannotBe) {
   EXPECT_NE(error_.find("192.0.2.7/24 is no address of this machine"), std::string::npos) << error_;
   EXPECT_FALSE(plan("net_udp0,addr=dog"));
   EXPECT_NE(error_.find("addr=dog: it takes addr=IP/PREFIX"), std::string::npos) << error_;
+  EXPECT_FALSE(plan("net_udp0,iface=lo,mac=zz"));
+  EXPECT_NE(error_.find("'zz' is not a MAC address"), std::string::npos) << error_;
   EXPECT_FALSE(plan("net_udp0,socket=/x"));
   EXPECT_NE(error_.find("socket=/x"), std::string::npos) << error_;
   config_.lossless = 1;

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -35,7 +37,7 @@ TEST(WayOut, OnlyWhoAsksForItGetsOne) {
     EndpointConfig config;
     config.port = port;
     EXPECT_EQ(seek_way_out(config).why, "") << port;
-    EXPECT_FALSE(std::filesystem::exists(dir.path() / "way-out")) << port;
+    EXPECT_TRUE(std::filesystem::is_empty(dir.path())) << port;
   }
 }
 
@@ -47,14 +49,14 @@ TEST(WayOut, WhoAsksHearsWhyThereIsNoneAndTheNextOneKnows) {
   const NoWayOut first = seek_way_out(config);
   EXPECT_NE(first.why, "");
   EXPECT_TRUE(first.is_news);
-  EXPECT_TRUE(std::filesystem::exists(dir.path() / "way-out"));
   const NoWayOut second = seek_way_out(config);
   EXPECT_EQ(second.why, first.why);
+  EXPECT_FALSE(second.is_news) << "it was said a moment ago";
 }
 
 TEST(WayOut, OneThatIsThereIsUsedWhateverElseIsTheCase) {
   std::string why;
-  EXPECT_EQ(choose_way_out({true, false, false, WayOutFailure{"taken", milliseconds(1)}}, why), WayOutStep::kUse);
+  EXPECT_EQ(choose_way_out({true, false, false, true, WayOutFailure{"taken", milliseconds(1)}}, why), WayOutStep::kUse);
   EXPECT_EQ(why, "");
 }
 
@@ -80,11 +82,43 @@ TEST(WayOut, AFailureCountsForAWhile) {
   EXPECT_EQ(why, "");
 }
 
-TEST(WayOut, TheReasonIsTheLastLineOfUroceds) {
-  EXPECT_EQ(reason_in(""), "uroced did not become ready");
-  EXPECT_EQ(reason_in("EAL: something\n"), "uroced did not become ready");
-  EXPECT_EQ(reason_in("uroce: a warning\nuroced: port net_udp0 is taken\n"), "port net_udp0 is taken");
-  EXPECT_EQ(reason_in("uroced: one\nuroced: \033[31mtwo"), "?[31mtwo") << "no escape sequence, no end of line";
+TEST(WayOut, TheReasonIsWhatUrocedSaidLast) {
+  EXPECT_EQ(reason_in("", true), "uroced ended at once");
+  EXPECT_EQ(reason_in("", false), "uroced is not ready after 30 seconds");
+  EXPECT_EQ(
+      reason_in("x\n/usr/bin/uroced: error while loading shared libraries: librte_eal.so.23\n\n", true),
+      "uroced ended at once, and said last: /usr/bin/uroced: error while loading shared libraries: librte_eal.so.23");
+  EXPECT_EQ(reason_in("uroced: port net_udp0 is taken\nuroce: counted\n", true), "port net_udp0 is taken");
+  EXPECT_EQ(reason_in("uroced: one\nuroced: \033[31mtwo", true), "?[31mtwo") << "no escape sequence, no end of line";
+}
+
+TEST(WayOut, AProcessThatTakesInOrphansStartsNone) {
+  EXPECT_FALSE(takes_in_orphans());
+  const int before = prctl(PR_SET_CHILD_SUBREAPER, 1);
+  ASSERT_EQ(before, 0);
+  EXPECT_TRUE(takes_in_orphans());
+  prctl(PR_SET_CHILD_SUBREAPER, 0);
+  std::string why;
+  EXPECT_EQ(choose_way_out({.adopts = true}, why), WayOutStep::kGoWithout);
+  EXPECT_NE(why.find("uroced --port net_udp0"), std::string::npos) << why;
+  EXPECT_EQ(choose_way_out({.there = true, .adopts = true}, why), WayOutStep::kUse);
+}
+
+TEST(WayOut, OnlyAProgramOfTheUsersOrOfRootsIsExecuted) {
+  const TemporaryRuntimeDir dir;
+  const std::string path = dir.path() / "uroced";
+  EXPECT_FALSE(is_trusted_program(path)) << "not there";
+  std::ofstream(path) << "#!/bin/sh\n";
+  chmod(path.c_str(), 0644);
+  EXPECT_FALSE(is_trusted_program(path)) << "no program";
+  chmod(path.c_str(), 0755);
+  EXPECT_TRUE(is_trusted_program(path));
+  chmod(path.c_str(), 0757);
+  EXPECT_FALSE(is_trusted_program(path)) << "everybody may write to it";
+  if (geteuid() != 0) return;
+  chmod(path.c_str(), 0755);
+  ASSERT_EQ(chown(path.c_str(), 65534, 65534), 0);
+  EXPECT_FALSE(is_trusted_program(path)) << "another user's";
 }
 
 TEST(WayOut, NothingThatIsForTheProgramGoesToUroced) {
@@ -103,13 +137,13 @@ TEST(WayOutNote, SaysWhenSomebodyAskedAndWhatCameOfIt) {
   const TemporaryRuntimeDir dir;
   WayOutNote note;
   std::string error;
-  ASSERT_TRUE(note.take(milliseconds(0), error)) << error;
+  ASSERT_TRUE(note.take("host", milliseconds(0), error)) << error;
   EXPECT_EQ(note.asked_ago(), std::nullopt) << "nobody yet";
   EXPECT_EQ(note.failure(), "");
   note.write("UDP port 4791 is in use");
   note.release();
   WayOutNote another;
-  ASSERT_TRUE(another.take(milliseconds(0), error)) << error;
+  ASSERT_TRUE(another.take("host", milliseconds(0), error)) << error;
   ASSERT_TRUE(another.asked_ago());
   EXPECT_GE(another.asked_ago()->ns, 0);
   EXPECT_EQ(another.failure(), "UDP port 4791 is in use");
@@ -124,11 +158,23 @@ TEST(WayOutNote, WhatIsNoLineOfOursSaysNothing) {
   std::string error;
   for (const char* const text :
        {"", "x", "12", "-5 x", "99999999999999999999 x", "9000000000000000000 from before a reboot"}) {
-    std::ofstream(dir.path() / "way-out") << text;
-    ASSERT_TRUE(note.take(milliseconds(0), error)) << error;
+    std::ofstream(dir.path() / "way-out.host") << text;
+    ASSERT_TRUE(note.take("host", milliseconds(0), error)) << error;
     EXPECT_EQ(note.asked_ago(), std::nullopt) << text;
     note.release();
   }
+}
+
+TEST(WayOutNote, HostsHaveNothingToDoWithEachOther) {
+  const TemporaryRuntimeDir dir;
+  WayOutNote one;
+  WayOutNote two;
+  std::string error;
+  ASSERT_TRUE(one.take("one", milliseconds(0), error)) << error;
+  one.write("no interface of this machine has an address");
+  ASSERT_TRUE(two.take("two", milliseconds(0), error)) << error;
+  EXPECT_EQ(two.failure(), "");
+  EXPECT_EQ(two.asked_ago(), std::nullopt);
 }
 
 TEST(WayOutNote, OneAtATimeHasIt) {
@@ -136,11 +182,11 @@ TEST(WayOutNote, OneAtATimeHasIt) {
   WayOutNote first;
   WayOutNote second;
   std::string error;
-  ASSERT_TRUE(first.take(milliseconds(0), error)) << error;
-  EXPECT_FALSE(second.take(milliseconds(30), error));
-  EXPECT_NE(error.find("way-out cannot be locked"), std::string::npos) << error;
+  ASSERT_TRUE(first.take("host", milliseconds(0), error)) << error;
+  EXPECT_FALSE(second.take("host", milliseconds(30), error));
+  EXPECT_NE(error.find("another program of this user is still starting uroced"), std::string::npos) << error;
   std::thread releases([&] { first.release(); });
-  EXPECT_TRUE(second.take(milliseconds(20'000), error)) << error;
+  EXPECT_TRUE(second.take("host", milliseconds(20'000), error)) << error;
   releases.join();
 }
 
@@ -148,7 +194,7 @@ TEST(WayOutNote, AChildThatWasForkedMeanwhileKeepsNobodyWaiting) {
   const TemporaryRuntimeDir dir;
   WayOutNote first;
   std::string error;
-  ASSERT_TRUE(first.take(milliseconds(0), error)) << error;
+  ASSERT_TRUE(first.take("host", milliseconds(0), error)) << error;
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
@@ -157,7 +203,7 @@ TEST(WayOutNote, AChildThatWasForkedMeanwhileKeepsNobodyWaiting) {
   }
   first.release();
   WayOutNote second;
-  EXPECT_TRUE(second.take(milliseconds(0), error)) << error;
+  EXPECT_TRUE(second.take("host", milliseconds(0), error)) << error;
   kill(child, SIGKILL);
   EXPECT_EQ(waitpid(child, nullptr, 0), child);
 }
@@ -166,10 +212,10 @@ TEST(WayOutNote, ALinkInItsPlaceIsNotFollowed) {
   const TemporaryRuntimeDir dir;
   const std::string other = dir.path() / "other";
   std::ofstream(other) << "untouched";
-  ASSERT_EQ(symlink(other.c_str(), (dir.path() / "way-out").c_str()), 0);
+  ASSERT_EQ(symlink(other.c_str(), (dir.path() / "way-out.host").c_str()), 0);
   WayOutNote note;
   std::string error;
-  EXPECT_FALSE(note.take(milliseconds(0), error));
+  EXPECT_FALSE(note.take("host", milliseconds(0), error));
   EXPECT_NE(error.find("cannot open"), std::string::npos) << error;
 }
 
@@ -207,8 +253,8 @@ class Detached : public testing::Test {
 TEST_F(Detached, HasNoneOfOurDescriptors) {
   const UniqueFd own(open("/dev/null", O_RDONLY));  // would be inherited
   ASSERT_TRUE(own);
-  ASSERT_EQ(start("ls /proc/$$/fd"), 0);
-  EXPECT_EQ(said(), "0\n1\n2\n");
+  ASSERT_EQ(start("n=0; while [ $n -lt 200 ]; do [ -e /proc/$$/fd/$n ] && printf '%s ' $n; n=$((n + 1)); done"), 0);
+  EXPECT_EQ(said(), "0 1 2 ");
 }
 
 TEST_F(Detached, HasAnEnvironmentOfItsOwn) {

@@ -169,8 +169,8 @@ TEST_F(Management, WhoLeavesWhileItsFramesLieThereWantsNothingMore) {
   ASSERT_TRUE(gone->port->registration().update(
       [&](MemberRecord& record) {
         record.groups = {group};
-        record.raw = {mac_of(9)};
-        record.raw_all = true;
+        record.raw.macs = {mac_of(9)};
+        record.raw.all = true;
       },
       error));
   client.turn();

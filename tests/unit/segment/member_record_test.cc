@@ -159,8 +159,9 @@ TEST(MemberRecord, OfTheMostThatThereCanBeIsRead) {
   for (unsigned i = 0; i < kBlocksMax; i++) record.blocks.push_back(3000 + i);
   record.listens.assign(kListensMax, {0x0000000001061c06, ~uint64_t{0}});
   record.groups.assign(kGroupsMax, {{0x01, 0x00, 0x5e, 1, 2, 3}});
-  record.raw.assign(kRawMacsMax, {{0x01, 0x00, 0x5e, 1, 2, 3}});
-  record.raw_all = true;
+  record.raw.macs.assign(kRawMacsMax, {{0x01, 0x00, 0x5e, 1, 2, 3}});
+  record.raw.all = true;
+  record.leads_out = true;
   record.program.assign(kProgramBytesMax, 'p');
   EXPECT_EQ(parse_record(to_text(record)), record);
   EXPECT_LT(to_text(record).size(), kRecordBytesMax - 64);
@@ -175,7 +176,7 @@ TEST(MemberRecord, OfTheMostThatThereCanBeIsRead) {
   more.blocks.push_back(1);
   more.listens.push_back(more.listens.front());
   more.groups.push_back(more.groups.front());
-  more.raw.push_back(more.raw.front());
+  more.raw.macs.push_back(more.raw.macs.front());
   more.program += "p";
   EXPECT_EQ(parse_record(to_text(more)), record);
 }

@@ -108,8 +108,8 @@ TEST(RawPackets, AFullReceiverIsSaidToBeCongested) {
 
 TEST(RawPackets, TheRecordSaysWhatIsWanted) {
   MemberRecord record = record_of("host", 1);
-  record.raw = {kNamed, kBroadcast};
-  record.raw_all = true;
+  record.raw.macs = {kNamed, kBroadcast};
+  record.raw.all = true;
   EXPECT_EQ(parse_record(to_text(record)), record);
   std::string text = to_text(record);
   text.replace(text.find("raw all"), 7, "raw any");

@@ -71,6 +71,17 @@ TEST(UrocedOptions, EachReachesItsPlace) {
   EXPECT_TRUE(options.eal_arguments.empty());
 }
 
+TEST(UrocedOptions, WhileNeededNeedsAHost) {
+  std::string words[] = {"uroced", "--port", "net_udp0", "--while-needed"};
+  char* argv[std::size(words)];
+  for (size_t i = 0; i < std::size(words); i++) argv[i] = words[i].data();
+  Options options;
+  int code = 0;
+  testing::internal::CaptureStderr();
+  EXPECT_FALSE(parse_options(static_cast<int>(std::size(words)), argv, options, code));
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("needs their --host"), std::string::npos);
+}
+
 /// The words before "--" are EAL's, the program's name included.
 TEST(UrocedOptions, BehindEalsArgumentsStandItsOwn) {
   std::string words[] = {"uroced", "-l", "3", "--no-huge", "--", "--host", "rack-8"};
