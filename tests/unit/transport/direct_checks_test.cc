@@ -104,8 +104,11 @@ class Judged {
 
  private:
   const Draw d_;
-  DirectSide requester_{kRequester};  // finds no target, so that all goes in frames
-  DirectSide target_{kTarget};
+  // No more memory than a draw needs: with some megabytes, fresh ones for each, the system's work for their pages takes
+  // far longer than the test.
+  static constexpr uint32_t kMemory = 16384;
+  DirectSide requester_{kRequester, 1, kMemory};  // finds no target, so that all goes in frames
+  DirectSide target_{kTarget, 1, kMemory};
   uint32_t key_ = 0;
   uint32_t local_ = 0;
   DirectRequest request_;

@@ -96,8 +96,9 @@ class ShownHere final : public DirectCopy, public DirectPeer {
 /// One of two connected sides.
 class DirectSide : public QpWitness {
  public:
-  explicit DirectSide(uint32_t qpn, PdId pd = 1)
-      : env_{.memory = table, .counters = counters, .observer = *this},
+  explicit DirectSide(uint32_t qpn, PdId pd = 1, uint32_t bytes = kDirectMemory)
+      : memory(bytes),
+        env_{.memory = table, .counters = counters, .observer = *this},
         cq(64, *this),
         qp((table.show_to(&shown), env_.direct = &shown, init(pd)), qpn, 0, 1024, env_, nullptr) {}
   ~DirectSide() override { qp.forget_work(); }
@@ -126,7 +127,7 @@ class DirectSide : public QpWitness {
 
   Counters counters;
   ShownHere shown;
-  std::vector<uint8_t> memory = std::vector<uint8_t>(kDirectMemory);
+  std::vector<uint8_t> memory;
   Instant now{1000};
 
  private:
