@@ -36,7 +36,8 @@ class ReceiveQueue {
   uint32_t size() const { return ring_.size(); }
   uint32_t max_wr() const { return ring_.capacity(); }
   uint32_t max_sge() const { return max_sge_; }
-  /// The oldest receive. Its elements stay where they are until the completion of that receive has been polled.
+  /// The oldest receive. Its elements stay where they are until the completion of that receive has been polled, or the
+  /// queue has another size.
   RecvWqe front() {
     const Posted& posted = ring_.front();
     return {posted.wr_id, sges_of(ring_.head()), posted.num_sge};
@@ -49,7 +50,9 @@ class ReceiveQueue {
   }
   WorkQueueSlots& slots() { return slots_; }
   const WorkQueueSlots& slots() const { return slots_; }
-  /// Keeps what is queued. False when more than `max_wr` slots are taken. `memory` as above.
+  /// Keeps what is queued. False when more than `max_wr` slots are taken. `memory` as above. The elements of a receive
+  /// that was popped are gone, so only shared queues are resized: who takes their receives copies the elements
+  /// (receive_slot.h), while a queue pair fills those of its own queue from where they are.
   bool resize(uint32_t max_wr, void* memory = nullptr);
 
  private:

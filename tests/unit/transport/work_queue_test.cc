@@ -117,6 +117,48 @@ TEST(ReceiveSlots, AreFreeWhenTheCompletionWasPolled) {
   }
 }
 
+/// A queue pair fills a receive of its own queue from where it was posted: until that receive has completed, its slot
+/// is not for another one.
+TEST(ReceiveSlots, NoPostOverwritesTheReceiveThatIsHalfFull) {
+  for (const QpType type : {QpType::kRc, QpType::kUc}) {
+    const Service service = type == QpType::kRc ? Service::kRc : Service::kUc;
+    RigOptions options = of(type);
+    options.cap.max_recv_wr = 2;
+    options.cap.max_recv_sge = 2;
+    Rig rig(options);
+    const auto at = [&rig](uint64_t id) { return rig.local() + id * 2048; };
+    const auto post = [&](uint64_t id) {
+      const auto offset = static_cast<uint32_t>(id * 2048);
+      const Sge sges[2] = {rig.local_sge(offset, 100), rig.local_sge(offset + 1024, 500)};
+      return rig.engine().post_recv(rig.qp(), {id, sges, 2}, rig.now());
+    };
+    uint64_t posted = 0;
+    const auto post_to_the_brim = [&] {
+      while (posted < 20 && post(posted + 1) == PostResult::kOk) posted++;
+      return posted;
+    };
+    ASSERT_EQ(post_to_the_brim(), 2u);
+    uint32_t psn = 0x100;
+    for (uint64_t id = 1; id <= 6; id++) {  // three times around the ring
+      rig.arrive(send(kOpSendFirst, psn, 256, service));
+      EXPECT_EQ(post_to_the_brim(), id + 1);
+      if (type == QpType::kUc) {  // the rest is lost, and the next message begins in the same receive
+        psn += 2;
+        rig.arrive(send(kOpSendFirst, psn, 256, service));
+        EXPECT_EQ(post_to_the_brim(), id + 1);
+      }
+      rig.arrive(send(kOpSendLast, psn + 1, 60, service));
+      EXPECT_THAT(rig.completed(), ElementsAre("recv " + std::to_string(id) + ": success, 316 bytes"));
+      Bytes message = payload_of(psn, 256);
+      const Bytes last = payload_of(psn + 1, 60);
+      message.insert(message.end(), last.begin(), last.end());
+      EXPECT_TRUE(std::equal(message.begin(), message.begin() + 100, at(id))) << id;
+      EXPECT_TRUE(std::equal(message.begin() + 100, message.end(), at(id) + 1024)) << id;
+      psn += 2;
+    }
+  }
+}
+
 /// A message that has begun and will not end.
 TEST(ReceiveSlots, OfABrokenMessageComeBackWithReset) {
   for (const bool shared : {false, true}) {
@@ -393,26 +435,36 @@ TEST(ReceiveQueueSize, KeepsWhatIsPostedInItsOrder) {
   queue.slots().give_back(queue.slots().report());
   EXPECT_EQ(queue.post({6, sges, 1}), PostResult::kOk);
   for (uint64_t id = 2; id <= 6; id++) {
-    EXPECT_EQ(queue.front().wr_id, id);
-    EXPECT_EQ(queue.front().sges[0].addr, 0x1000u);
-    EXPECT_EQ(queue.front().num_sge, id == 6 ? 1u : 2u);
+    const RecvWqe front = queue.front();
+    EXPECT_EQ(front.wr_id, id);
+    ASSERT_EQ(front.num_sge, id == 6 ? 1u : 2u);
+    for (uint32_t n = 0; n < front.num_sge; n++) {
+      EXPECT_EQ(front.sges[n].addr, 0x1000u * (n + 1));
+      EXPECT_EQ(front.sges[n].length, 10u * (n + 1));
+      EXPECT_EQ(front.sges[n].lkey, n + 1);
+    }
     queue.pop();
   }
 }
 
 TEST(ReceiveQueueSize, InMemoryOfSomebodyElse) {
-  alignas(64) uint8_t memory[4096] = {};
-  ASSERT_LE(ReceiveQueue::bytes_for(4, 1), sizeof memory);
+  alignas(64) uint64_t memory[512] = {};
+  const size_t taken = ReceiveQueue::bytes_for(4, 1) / sizeof memory[0];
+  ASSERT_LE(taken, std::size(memory));
   ReceiveQueue queue(4, 1, memory);
   const Sge sge{0x1000, 10, 1};
   ASSERT_EQ(queue.post({0x7777, &sge, 1}), PostResult::kOk);
-  const auto* front = reinterpret_cast<const uint8_t*>(queue.front().sges);
-  EXPECT_GE(front, memory);
-  EXPECT_LT(front, memory + ReceiveQueue::bytes_for(4, 1));
+  // The request and its element are both there, and nothing is behind.
+  EXPECT_EQ(std::count(memory, memory + taken, 0x7777u), 1);
+  EXPECT_EQ(std::count(memory, memory + taken, 0x1000u), 1);
+  EXPECT_EQ(std::count(memory + taken, std::end(memory), 0u), std::end(memory) - (memory + taken));
   ASSERT_TRUE(queue.resize(8));  // into memory of its own
+  std::fill(std::begin(memory), std::end(memory), UINT64_MAX);
   EXPECT_EQ(queue.front().wr_id, 0x7777u);
-  front = reinterpret_cast<const uint8_t*>(queue.front().sges);
-  EXPECT_TRUE(front < memory || front >= memory + sizeof memory);
+  EXPECT_EQ(queue.front().num_sge, 1u);
+  EXPECT_EQ(queue.front().sges[0].addr, 0x1000u);
+  ASSERT_EQ(queue.post({0x8888, &sge, 1}), PostResult::kOk);
+  EXPECT_EQ(std::count(std::begin(memory), std::end(memory), UINT64_MAX), std::ssize(memory));
 }
 
 }  // namespace
