@@ -269,7 +269,6 @@ void Qp::on_frame(const RawFrame& frame, Instant now) {
 
 void Qp::on_timeout(Instant now) {
   if (context_.rate.closed()) context_.rate.follow(now);
-  if (!context_.reliable) return;
   const Outcome outcome = serve(service_, [now](auto& service) { return service.on_timeout(now); });
   context_.rate.settle(now);
   settle(outcome, now);

@@ -26,7 +26,7 @@ class ReceiveSlot {
  public:
   /// `own` is unused, and empty, when the QP has a shared queue.
   ReceiveSlot(QpContext& context, ReceiveQueue& own)
-      : context_(context), own_(own), shared_sges_(context.own_receives ? nullptr : new Sge[kMaxSges]) {}
+      : context_(context), own_(own), shared_sges_(takes_of_shared(context) ? new Sge[kMaxSges] : nullptr) {}
 
   bool available() const { return context_.srq != nullptr ? !context_.srq->empty() : !own_.empty(); }
   bool active() const { return active_; }
@@ -67,6 +67,10 @@ class ReceiveSlot {
   void flush(Instant now);
 
  private:
+  /// An XRC target has the queue that each message names.
+  static bool takes_of_shared(const QpContext& context) {
+    return context.srq != nullptr || context.type == QpType::kXrcRecv;
+  }
   void begin(const RecvWqe& wqe);
   Outcome end(WcStatus status, Cause cause, Instant now);
   void forget_unexpected() {

@@ -30,8 +30,8 @@ bool operation_allowed(WrOpcode opcode, QpType type);
 /// Beside SendFlags: the device posted the work request, not the program (rendezvous.h).
 inline constexpr uint8_t kPostedByDevice = 0x80;
 
-/// Half a cache line longer than one: so operations that never meet in one request share its words. Of UD is what
-/// names the destination; of other services, the rest.
+/// Operations that never meet in one request share its words, so that it is no more than one word longer than a cache
+/// line. Of UD is what names the destination; of other services, the rest.
 struct SendWqe {
   uint64_t wr_id = 0;
   union {

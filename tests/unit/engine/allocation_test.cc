@@ -10,6 +10,7 @@
 #include <cstring>
 #include <new>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "counted_heap.h"
@@ -39,6 +40,8 @@ constexpr Kind kKinds[] = {
     {"RcSwift", QpType::kRc, LossRecovery::kAuto, CongestionAlgorithm::kSwift},
     {"Uc", QpType::kUc, LossRecovery::kGoBackN, CongestionAlgorithm::kTimely},
     {"Ud", QpType::kUd},
+    {"RawPacket", QpType::kRawPacket},
+    {"Xrc", QpType::kXrcSend},  // towards a target
 };
 
 class Story {
@@ -107,16 +110,16 @@ class Story {
     for (CompletionQueue*& cq : cqs_) step([&] { cq = engine_->objects().create_cq(16, nullptr); });
     step([&] { cqs_[0]->resize(64); });
     step([&] { srq_ = engine_->objects().create_srq(pd_, 8, 2, nullptr); });
+    if (xrc()) make_xrc();
     for (unsigned i = 0; i < kQps; i++) {
-      QpInit init;
-      init.type = kind_.type;
-      init.pd = pd_;
-      init.send_cq = cqs_[0];
-      init.recv_cq = cqs_[1];
-      init.srq = i == 0 || kind_.type == QpType::kUc ? nullptr : srq_;
-      init.cap = {16, 16, 2, 2, 64};
-      step([&] { qps_[i] = engine_->create_qp(init, nullptr); });
+      step([&] { qps_[i] = engine_->create_qp(init(i), nullptr); });
       ASSERT_NE(qps_[i], nullptr) << "its place was lost";
+    }
+    if (kind_.type == QpType::kRawPacket) {
+      FlowRule all;
+      all.kind = FlowRuleKind::kAllDefault;
+      all.qp = qps_[1];
+      step([&] { flow_ = engine_->steering().add(all); });
     }
     near_key_ = engine_->memory().register_region(pd_, near_, kBytes, near_addr(), kLocalWrite);
     far_key_ = engine_->memory().register_region(pd_, far_, kBytes, far_addr(), kAccess);
@@ -126,10 +129,34 @@ class Story {
     ASSERT_NE(ah_, nullptr);
   }
 
+  void make_xrc() {
+    step([&] { domain_ = engine_->objects().xrc_domains().open(); });
+    step([&] {  // says itself that there is no memory
+      if (!engine_->objects().attach_xrc(*srq_, domain_, *cqs_[1])) throw std::bad_alloc();
+    });
+  }
+
+  bool xrc() const { return kind_.type == QpType::kXrcSend; }
+  QpInit init(unsigned i) const {
+    QpInit init;
+    if (xrc() && i == 1) {
+      init.type = QpType::kXrcRecv;
+      init.xrcd = domain_;
+      return init;
+    }
+    init.type = kind_.type;
+    init.pd = pd_;
+    init.send_cq = cqs_[0];
+    init.recv_cq = xrc() ? nullptr : cqs_[1];
+    const bool shares = kind_.type == QpType::kRc || kind_.type == QpType::kUd;
+    init.srq = i == 1 && shares ? srq_ : nullptr;
+    init.cap = {16, 16, 2, 2, 64};
+    return init;
+  }
+
   void connect() {
     for (unsigned i = 0; i < kQps; i++) {
       Qp& qp = *qps_[i];
-      const bool rc = kind_.type == QpType::kRc;
       QpAttributes a;
       a.access = kRemoteWrite | kRemoteRead | kRemoteAtomic;
       a.av = own_address();
@@ -141,13 +168,15 @@ class Story {
       for (const QpState state : {QpState::kInit, QpState::kRtr, QpState::kRts}) {
         modify(qp, a, state, required_attributes(qp.type(), qp.state(), state));
       }
-      if (!rc) continue;
+      if (!is_reliable(qp.type())) continue;
       modify(qp, a, QpState::kSqd, kAttrState);
       engine_->turn(now_);
       port_.discard();
       a.max_dest_rd_atomic = a.max_rd_atomic = 16;
-      modify(qp, a, QpState::kSqd, kAttrMaxDestRdAtomic | kAttrMaxQpRdAtomic);
-      EXPECT_EQ(qp.attributes().max_dest_rd_atomic, 16);
+      const uint32_t receives = qp.type() == QpType::kXrcSend ? 0 : uint32_t{kAttrMaxDestRdAtomic};
+      const uint32_t sends = qp.type() == QpType::kXrcRecv ? 0 : uint32_t{kAttrMaxQpRdAtomic};
+      modify(qp, a, QpState::kSqd, receives | sends);
+      EXPECT_EQ(qp.attributes().max_dest_rd_atomic, receives != 0 ? 16 : 1);
       modify(qp, a, QpState::kRts, kAttrState);
     }
   }
@@ -155,13 +184,13 @@ class Story {
   void use() {
     std::memset(far_, 0x22, sizeof far_);
     const uint64_t before = heap.all;
-    const bool own_queue = qps_[1]->init().srq == nullptr;
+    const bool own_queue = !xrc() && qps_[1]->init().srq == nullptr;
     const Sge into{far_addr(), kBytes, far_key_};
     const RecvWr receive{7, &into, 1};
     EXPECT_EQ(own_queue ? engine_->post_recv(*qps_[1], receive, now_) : srq_->post(receive), PostResult::kOk);
     post(WrOpcode::kSend, 800);
-    if (kind_.type != QpType::kUd) post(WrOpcode::kRdmaWrite, kBytes);
-    if (kind_.type == QpType::kRc) {
+    if (qps_[0]->connected()) post(WrOpcode::kRdmaWrite, kBytes);
+    if (is_reliable(kind_.type)) {
       for (unsigned i = 0; i < 4; i++) post(WrOpcode::kRdmaRead, kBytes);
       for (unsigned i = 0; i < 4; i++) post(WrOpcode::kFetchAdd, 8);
     }
@@ -193,6 +222,7 @@ class Story {
     wr.ah = ah_.get();
     wr.remote_qpn = qps_[1]->qpn();
     wr.remote_qkey = kQkey;
+    wr.remote_srqn = srq_->xrc().number;
     EXPECT_EQ(engine_->post_send(*qps_[0], wr, now_), PostResult::kOk);
     posted_++;
   }
@@ -200,11 +230,13 @@ class Story {
   void destroy() {
     engine_->destroy_ah(ah_.get());
     ah_.reset();
+    if (flow_ != nullptr) engine_->steering().remove(*std::exchange(flow_, nullptr));
     for (Qp* qp : qps_) engine_->destroy_qp(qp, now_);
     EXPECT_TRUE(engine_->memory().free_window(window_));
     EXPECT_TRUE(engine_->memory().deregister(near_key_));
     EXPECT_TRUE(engine_->memory().deregister(far_key_));
-    EXPECT_TRUE(engine_->objects().destroy_srq(srq_));
+    EXPECT_TRUE(engine_->destroy_srq(srq_));
+    EXPECT_TRUE(!xrc() || engine_->objects().xrc_domains().close(domain_));
     for (CompletionQueue* cq : cqs_) EXPECT_TRUE(engine_->objects().destroy_cq(cq));
     EXPECT_TRUE(engine_->objects().deallocate_pd(pd_));
     EXPECT_EQ(engine_->qps().size(), 0u);
@@ -235,6 +267,8 @@ class Story {
   PdId pd_ = 0;
   CompletionQueue* cqs_[2] = {};
   SharedReceiveQueue* srq_ = nullptr;
+  XrcdId domain_ = 0;
+  const FlowRule* flow_ = nullptr;  // of raw packets
   Qp* qps_[kQps] = {};
   std::unique_ptr<AddressHandle> ah_;
   uint32_t near_key_ = 0;
@@ -414,6 +448,11 @@ TEST(Pieces, AreFewInAQueuePair) {
     EXPECT_EQ(heap.all - before, 5u) << slots;  // itself, its service, its two queues, the queue of replies
     engine.destroy_qp(qp, Instant{1'000'000});
   }
+  init.srq = engine.objects().create_srq(init.pd, 16, 4, nullptr);
+  const uint64_t before = heap.all;
+  Qp* qp = engine.create_qp(init, nullptr);
+  EXPECT_EQ(heap.all - before, 6u);  // and the elements of what it takes from the shared queue
+  engine.destroy_qp(qp, Instant{1'000'000});
 }
 
 /// A program may change the moderation with every batch.
