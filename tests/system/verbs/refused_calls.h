@@ -18,6 +18,7 @@ int run_supervised(int (*program)(int argc, char** argv), int argc, char** argv)
 struct BeforeNames {
   std::string directory;
   std::function<void()> happens;
+  bool only_letters = false;  // of these calls only those that send to a socket
 };
 /// The same with RefusedCalls of kind kNames.
 int run_supervised(int (*program)(int argc, char** argv), int argc, char** argv, const BeforeNames& before);
