@@ -21,6 +21,7 @@ int join_group(Services& services, EventSink& sink, Id& id, const IpAddress& gro
   if (state.qp_type != QpType::kUd || !id.has_device() || !group.is_multicast()) return EINVAL;
   const std::optional<ResolvedRoute> way = services.find_route(state.local.ip, group, state.local.scope_id);
   if (!way) return ENETUNREACH;
+  state.groups.reserve(state.groups.size() + 1);  // behind the join nothing may need memory
   if (!send_only) services.join_group(group, way->sgid_index, now);
   state.groups.push_back(
       {.group = group, .sgid_index = way->sgid_index, .send_only = send_only, .multicast = multicast});

@@ -114,6 +114,24 @@ TEST_F(MemoryTest, ARequestIsRejected) {
   expect_as_good_as_new(listener, {id}, {child});
 }
 
+TEST_F(MemoryTest, AGroupIsJoinedAsAWholeOrNotAtAll) {
+  Id* id = server.cm().create_id(PortSpace::kUdp, QpType::kUd, nullptr);
+  ASSERT_EQ(server.cm().bind(*id, v4("10.0.0.2", 7000)), 0);
+  server.groups.reserve(2);
+  bool enough = false;
+  for (unsigned pieces = 0; !enough && pieces < 20; pieces++) {
+    int tag = 0;
+    enough = with_memory(
+        pieces, [&] { EXPECT_EQ(server.cm().join_multicast(*id, v4("239.1.2.3", 0), false, &tag, network.now()), 0); });
+    const bool known = server.cm().leave_multicast(*id, &tag, network.now()) == 0;
+    EXPECT_EQ(server.groups.size(), known ? 2u : 0u) << "with " << pieces << " allocations";
+    EXPECT_TRUE(known || !enough);
+    server.groups.clear();
+    EXPECT_TRUE(enough || pieces < 19);
+  }
+  server.cm().destroy_id(id, network.now());
+}
+
 TEST_F(MemoryTest, WhatWasAcceptedIsRejected) {
   Id* listener = listen();
   Id* id = connecting();
