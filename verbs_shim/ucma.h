@@ -9,7 +9,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -17,17 +16,18 @@
 
 #include "cm/rdma_cm.h"
 #include "event_fd.h"
+#include "ucma_queue.h"
 
 namespace uroce::verbs {
 
 struct UcmaFile;
-struct UcmaId;
 
 struct UcmaMulticast {
   uint32_t number = 0;
   uint64_t uid = 0;
   UcmaId* id = nullptr;
   uint32_t events_reported = 0;
+  UcmaPlaces places;
 };
 
 struct UcmaId {
@@ -40,38 +40,19 @@ struct UcmaId {
   cm::SocketAddress bound_early;  // bound while there was no device
   uint32_t backlog_left = 0;      // of a listener: requests that may wait in the queue
   uint32_t events_reported = 0;
+  UcmaPlaces places;
   UcmaId* next_going = nullptr;  // a list of ids that end together, which takes no memory
-};
-
-struct UcmaEvent {
-  UcmaId* owner = nullptr;  // of a request: the listener
-  UcmaMulticast* multicast = nullptr;
-  UcmaId* request = nullptr;  // of a request: the new id
-  rdma_ucm_event_resp response{};
 };
 
 /// A channel: what one `open` made.
 struct UcmaFile {
-  /// So many events of an id may wait before the next one needs memory. No more come of what one command began: the
-  /// answer, that the connection stands, its end, and the end of the time that its number rests.
-  static constexpr size_t kRoomOfId = 4;
-
   int fd = -1;              // one of its descriptors; -1: all are closed
   uint32_t generation = 0;  // see fork_generation
   uint32_t descriptors = 0;
   uint32_t users = 0;  // commands under way
   uint32_t ids = 0;
-  std::list<UcmaEvent> events;
-  std::list<UcmaEvent> room;  // for the events that come next; with those that wait, kRoomOfId for each id
-  EventSignal signal;         // of the events, at `fd`
-
-  static std::list<UcmaEvent> room_of_ids(uint32_t count) { return std::list<UcmaEvent>(kRoomOfId * count); }
-
-  // Under Ucma's mutex. `push` needs memory when the room is full: without it it throws, and nothing has changed.
-  void push(const UcmaEvent& event);
-  void pop(std::list<UcmaEvent>::iterator event);
-  void add_ids(uint32_t count, std::list<UcmaEvent>&& their_room);
-  void remove_ids(uint32_t count);
+  UcmaQueue queue;     // under Ucma's mutex
+  EventSignal signal;  // of the events, at `fd`
 };
 
 class Ucma final : public cm::EventSink {
@@ -94,7 +75,8 @@ class Ucma final : public cm::EventSink {
   uint32_t destroy(UcmaId& id);
   uint32_t destroy(UcmaMulticast& multicast);
   void destroy_all_of(UcmaFile& file);
-  /// From now on the id belongs to the other file, with the events that wait. Returns how many were taken before.
+  /// From now on the id belongs to the other file, with the events that wait. Needs no memory. Returns how many were
+  /// taken before.
   uint32_t migrate(UcmaId& id, UcmaFile& to);
   /// Takes the next event and writes it to the program's memory. 0, or the errno.
   int get_event(UcmaFile& file, uint64_t response, size_t room);
@@ -105,6 +87,9 @@ class Ucma final : public cm::EventSink {
  private:
   UcmaId* any_of(const UcmaFile& file);
   bool queue_request(const cm::Event& event);
+  /// Under the mutex. The places of the id's groups, too.
+  template <typename Each>
+  void each_places_of(UcmaId& id, Each each);
   static void settle_signal(UcmaFile& file, size_t before);
   static UcmaId* drop_events(UcmaFile& file, UcmaId* id, const UcmaMulticast* multicast);
   void wait_turn(const UcmaFile& file, bool blocks);

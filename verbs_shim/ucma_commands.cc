@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <optional>
 
 #include "dpdk/endpoint_cm.h"
@@ -333,7 +334,12 @@ int join(const UcmaCall& call, uint32_t number, uint64_t uid, uint64_t response,
   if (id == nullptr) return error;
   UcmaMulticast& multicast = Ucma::get().add_multicast(*id, uid);
   const bool send_only = flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER;
-  error = OnEngine()->join_multicast(*id->id, *group, send_only, &multicast, now());
+  try {
+    error = OnEngine()->join_multicast(*id->id, *group, send_only, &multicast, now());
+  } catch (const std::bad_alloc&) {
+    Ucma::get().destroy(multicast);
+    throw;
+  }
   if (error == 0) error = reply_with(call, response, rdma_ucm_create_id_resp{multicast.number});
   if (error != 0) Ucma::get().destroy(multicast);
   return error;

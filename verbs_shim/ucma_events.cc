@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <iterator>
 #include <new>
 #include <utility>
 
@@ -44,29 +43,11 @@ rdma_ucm_event_resp response_of(const cm::Event& event) {
   return to;
 }
 
+void notice(UcmaFile& file) {
+  if (file.fd >= 0) file.signal.add(file.fd);
+}
+
 }  // namespace
-
-void UcmaFile::push(const UcmaEvent& event) {
-  if (room.empty()) room.emplace_back();
-  room.front() = event;
-  events.splice(events.end(), room, room.begin());
-  if (fd >= 0) signal.add(fd);
-}
-
-void UcmaFile::pop(std::list<UcmaEvent>::iterator event) {
-  room.splice(room.begin(), events, event);
-  if (room.size() > kRoomOfId * ids) room.pop_front();
-}
-
-void UcmaFile::add_ids(uint32_t count, std::list<UcmaEvent>&& their_room) {
-  room.splice(room.end(), their_room);
-  ids += count;
-}
-
-void UcmaFile::remove_ids(uint32_t count) {
-  ids -= count;
-  while (room.size() > kRoomOfId * ids) room.pop_front();
-}
 
 bool Ucma::on_cm_event(const cm::Event& event) try {
   if (event.type == cm::EventType::kConnectRequest) return queue_request(event);
@@ -77,7 +58,8 @@ bool Ucma::on_cm_event(const cm::Event& event) try {
   queued.response.uid = queued.multicast != nullptr ? queued.multicast->uid : id->uid;
   queued.response.id = queued.multicast != nullptr ? queued.multicast->number : id->number;
   const std::lock_guard guard(mutex);
-  id->file->push(queued);
+  id->file->queue.push(queued, queued.multicast != nullptr ? queued.multicast->places : id->places);
+  notice(*id->file);
   return true;
 } catch (const std::bad_alloc&) {
   log_message(LogLevel::kError, "%s: an event of rdma_cm is lost", kOutOfMemory);
@@ -92,7 +74,8 @@ void Ucma::push_written(UcmaId& id, uint32_t type, uint32_t status, uint64_t arg
   queued.response.status = status;
   std::memcpy(&queued.response.param, &argument, sizeof argument);
   const std::lock_guard guard(mutex);
-  id.file->push(queued);
+  id.file->queue.push_beside(queued);
+  notice(*id.file);
 }
 
 bool Ucma::queue_request(const cm::Event& event) {
@@ -105,37 +88,37 @@ bool Ucma::queue_request(const cm::Event& event) {
     listener->backlog_left--;
     file = listener->file;
   }
-  UcmaId* child = nullptr;
   try {
-    child = &add_id(*file, event.id->port_space(), event.id->qp_type());
+    UcmaId* const child = &add_id(*file, event.id->port_space(), event.id->qp_type());
     child->id = event.id;
     UcmaEvent queued{listener, nullptr, child, response_of(event)};
     queued.response.uid = listener->uid;
     queued.response.id = child->number;
     const std::lock_guard guard(mutex);
-    file->push(queued);
+    file->queue.push(queued, child->places);
+    notice(*file);
+    event.id->set_user(child);
+    return true;
   } catch (const std::bad_alloc&) {
     const std::lock_guard guard(mutex);
     listener->backlog_left++;
-    if (child != nullptr && ids_.erase(child->number) != 0) file->remove_ids(1);
     throw;
   }
-  event.id->set_user(child);
-  return true;
 }
 
 /// Called under the mutex. Some of the events of the file are gone; `before`: how many there were. A reader may have
 /// been woken for one of them already; it will find no event and wait again.
 void Ucma::settle_signal(UcmaFile& file, size_t before) {
-  for (size_t left = before; file.fd >= 0 && left > file.events.size(); left--) file.signal.take(file.fd, left > 1);
+  for (size_t left = before; file.fd >= 0 && left > file.queue.events().size(); left--)
+    file.signal.take(file.fd, left > 1);
 }
 
 /// Called under the mutex. Returns the ids that end with `id`, as a list: a listener's requests that the program has
 /// not taken, and `id` itself. None of that takes memory.
 UcmaId* Ucma::drop_events(UcmaFile& file, UcmaId* id, const UcmaMulticast* multicast) {
   UcmaId* going = id;
-  const size_t before = file.events.size();
-  for (auto next = file.events.begin(); next != file.events.end();) {
+  const size_t before = file.queue.events().size();
+  for (auto next = file.queue.events().begin(); next != file.queue.events().end();) {
     const auto event = next++;
     const bool is_request = id != nullptr && event->request == id;  // it ends before its listener
     const bool goes = id != nullptr ? event->owner == id || is_request : event->multicast == multicast;
@@ -145,34 +128,40 @@ UcmaId* Ucma::drop_events(UcmaFile& file, UcmaId* id, const UcmaMulticast* multi
     } else if (event->request != nullptr) {
       event->request->next_going = std::exchange(going, event->request);
     }
-    file.pop(event);
+    file.queue.pop(event);
   }
   settle_signal(file, before);
   return going;
+}
+
+template <typename Each>
+void Ucma::each_places_of(UcmaId& id, Each each) {
+  each(id.places);
+  for (const auto& [number, multicast] : multicasts_) {
+    if (multicast->id == &id) each(multicast->places);
+  }
 }
 
 uint32_t Ucma::migrate(UcmaId& id, UcmaFile& to) {
   const std::lock_guard guard(mutex);
   UcmaFile& from = *id.file;
   if (&from == &to) return id.events_reported;
-  const auto requests =
-      static_cast<uint32_t>(std::count_if(from.events.begin(), from.events.end(), [&](const UcmaEvent& event) {
-        return event.owner == &id && event.request != nullptr;
-      }));
-  // All or nothing: behind this no memory is needed.
-  std::list<UcmaEvent> room = UcmaFile::room_of_ids(1 + requests);
-  const size_t before = from.events.size();
-  for (auto next = from.events.begin(); next != from.events.end();) {
+  const size_t before = from.queue.events().size();
+  const auto move = [&](UcmaId& one) {
+    each_places_of(one, [&](const UcmaPlaces& places) { from.queue.move_places(places, to.queue); });
+    one.file = &to;
+    from.ids--;
+    to.ids++;
+  };
+  for (auto next = from.queue.events().begin(); next != from.queue.events().end();) {
     const auto event = next++;
     if (event->owner != &id) continue;
-    if (event->request != nullptr) event->request->file = &to;
-    to.events.splice(to.events.end(), from.events, event);
-    if (to.fd >= 0) to.signal.add(to.fd);
+    if (event->request != nullptr) move(*event->request);
+    from.queue.move_event(event, to.queue);
+    notice(to);
   }
+  move(id);
   settle_signal(from, before);
-  to.add_ids(1 + requests, std::move(room));
-  from.remove_ids(1 + requests);
-  id.file = &to;
   return id.events_reported;
 }
 
@@ -181,7 +170,7 @@ void Ucma::wait_turn(const UcmaFile& file, bool blocks) {
   if (!Runtime::get().is_open()) return;
   const auto has_event = [&] {
     const std::lock_guard guard(mutex);
-    return !file.events.empty();
+    return !file.queue.events().empty();
   };
   const bool for_ever = blocks && Runtime::get().config().progress == Progress::kInline;
   const Instant end = endpoint().now() + kSpin;
@@ -202,13 +191,13 @@ void Ucma::wait_turn(const UcmaFile& file, bool blocks) {
 
 /// Called under the mutex, when there is an event. 0, or EFAULT, and then the event stays.
 int Ucma::take_event(UcmaFile& file, uint64_t response, size_t room) {
-  UcmaEvent& event = file.events.front();
+  UcmaEvent& event = file.queue.events().front();
   if (!copy_to_program(response, &event.response, std::min(room, sizeof event.response))) return EFAULT;
   event.owner->events_reported++;
   if (event.multicast != nullptr) event.multicast->events_reported++;
   if (event.request != nullptr) event.owner->backlog_left++;
-  file.pop(file.events.begin());
-  if (file.fd >= 0) file.signal.take(file.fd, !file.events.empty());
+  file.queue.pop(file.queue.events().begin());
+  if (file.fd >= 0) file.signal.take(file.fd, !file.queue.events().empty());
   return 0;
 }
 
@@ -246,12 +235,12 @@ int Ucma::get_event(UcmaFile& file, uint64_t response, size_t room) {
   std::unique_lock guard(mutex);
   if (file.fd < 0) return EBADF;
   const bool blocks = waiting_blocks(file.fd);
-  if (file.events.empty()) {
+  if (file.queue.events().empty()) {
     guard.unlock();
     wait_turn(file, blocks);
     guard.lock();
   }
-  if (!file.events.empty()) return take_event(file, response, room);
+  if (!file.queue.events().empty()) return take_event(file, response, room);
   if (!blocks) return EAGAIN;
   // In a kernel, a thread that waits holds the file even when another thread closes the descriptor; then no event comes
   // any more. rping ends like that, with a thread that waits.
@@ -264,7 +253,7 @@ int Ucma::get_event(UcmaFile& file, uint64_t response, size_t room) {
   if (own.fd() < 0) return errno;
   const auto pass_on = [&] {
     const std::lock_guard again(mutex);
-    if (file.fd >= 0 && !file.events.empty()) file.signal.pass_on(file.fd);
+    if (file.fd >= 0 && !file.queue.events().empty()) file.signal.pass_on(file.fd);
   };
   int error = 0;
   do {
@@ -278,7 +267,7 @@ int Ucma::get_event(UcmaFile& file, uint64_t response, size_t room) {
     }
     error = wait_for_event_on(own.fd(), pass_on) ? 0 : errno;
     guard.lock();
-  } while (error == 0 && file.events.empty());
+  } while (error == 0 && file.queue.events().empty());
   return error != 0 ? error : take_event(file, response, room);
 }
 

@@ -62,11 +62,12 @@ UcmaId& Ucma::add_id(UcmaFile& file, cm::PortSpace port_space, QpType qp_type) {
   id->file = &file;
   id->port_space = port_space;
   id->qp_type = qp_type;
-  std::list<UcmaEvent> room = UcmaFile::room_of_ids(1);
+  auto room = UcmaQueue::make_room(UcmaQueue::kPlacesOfId);
   const std::lock_guard guard(mutex);
   id->number = free_number(ids_, next_number_);
   UcmaId& added = *(ids_[id->number] = std::move(id));
-  file.add_ids(1, std::move(room));
+  file.queue.add(added.places, std::move(room));
+  file.ids++;
   return added;
 }
 
@@ -74,9 +75,12 @@ UcmaMulticast& Ucma::add_multicast(UcmaId& id, uint64_t uid) {
   auto multicast = std::make_unique<UcmaMulticast>();
   multicast->id = &id;
   multicast->uid = uid;
+  auto room = UcmaQueue::make_room(UcmaQueue::kPlacesOfMulticast);
   const std::lock_guard guard(mutex);
   multicast->number = free_number(multicasts_, next_number_);
-  return *(multicasts_[multicast->number] = std::move(multicast));
+  UcmaMulticast& added = *(multicasts_[multicast->number] = std::move(multicast));
+  id.file->queue.add(added.places, std::move(room));
+  return added;
 }
 
 uint32_t Ucma::destroy(UcmaId& id) {
@@ -94,10 +98,15 @@ uint32_t Ucma::destroy(UcmaId& id) {
   if (engine.has_value()) endpoint().drive();
   const std::lock_guard guard(mutex);
   const uint32_t reported = id.events_reported;
-  std::erase_if(multicasts_, [&](const auto& entry) { return entry.second->id == &id; });
+  std::erase_if(multicasts_, [&](const auto& entry) {
+    const bool goes = entry.second->id == &id;
+    if (goes) id.file->queue.remove(entry.second->places);
+    return goes;
+  });
   while (going != nullptr) {
-    const UcmaId* const ended = std::exchange(going, going->next_going);
-    ended->file->remove_ids(1);
+    UcmaId* const ended = std::exchange(going, going->next_going);
+    ended->file->queue.remove(ended->places);
+    ended->file->ids--;
     ids_.erase(uint32_t{ended->number});
   }
   return reported;
@@ -109,6 +118,7 @@ uint32_t Ucma::destroy(UcmaMulticast& multicast) {
   endpoint().drive();
   const std::lock_guard guard(mutex);
   drop_events(*multicast.id->file, nullptr, &multicast);
+  multicast.id->file->queue.remove(multicast.places);
   const uint32_t reported = multicast.events_reported;
   multicasts_.erase(uint32_t{multicast.number});
   return reported;

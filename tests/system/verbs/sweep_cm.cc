@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <vector>
 
 namespace verbs_test {
@@ -204,6 +205,8 @@ class Life {
 
   bool begun() const { return begun_; }
   static const char* name(int step) { return kNames[step]; }
+  /// About half of the requests for memory of today. What has places for its events needs none.
+  static long fewest(int step) { return kFewest[step]; }
 
   /// 0, or -1 with errno.
   int command(int step) {
@@ -253,6 +256,8 @@ class Life {
                                                          RDMA_CM_EVENT_ESTABLISHED,     RDMA_CM_EVENT_DISCONNECTED,
                                                          RDMA_CM_EVENT_DISCONNECTED};
 
+  static constexpr long kFewest[kSteps] = {3, 1, 11, 0, 0, 0, 0};
+
   rdma_event_channel* channel(int step) const { return step == 2 || step == 4 || step == 6 ? server_ : client_; }
 
   rdma_event_channel* const server_ = rdma_create_event_channel();
@@ -289,9 +294,83 @@ bool live(Sweep& sweep, FailingMemory& memory, int troubled, long n) {
 /// A program that waits for an event gets it, whatever memory there was when it came.
 void events_need_no_memory(Sweep& sweep, FailingMemory& memory) {
   for (int step = 0; step < Life::kSteps && sweep.good(); step++) {
-    for (long n = 1; sweep.good() && live(sweep, memory, step, n); n++) {
-    }
+    long n = 1;
+    while (sweep.good() && live(sweep, memory, step, n)) n++;
+    std::printf("%s: %ld requests\n", Life::name(step), n - 1);
+    if (sweep.good() && n - 1 < Life::fewest(step))
+      sweep.complain(Life::name(step), n - 1, {}, "are hardly any requests for memory");
   }
+}
+
+/// Groups that one id joins, all of whose events wait.
+class Joins {
+ public:
+  Joins() {
+    sockaddr_in own{};
+    own.sin_family = AF_INET;
+    own.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    begun_ = rdma_create_id(channel_, &id_, nullptr, RDMA_PS_UDP) == 0 &&
+             rdma_resolve_addr(id_, nullptr, reinterpret_cast<sockaddr*>(&own), 2000) == 0 &&
+             next_event(channel_) == RDMA_CM_EVENT_ADDR_RESOLVED;
+  }
+  ~Joins() {
+    for (uint32_t i = 0; i < joined_; i++) {
+      sockaddr_in group = group_of(i);
+      rdma_leave_multicast(id_, reinterpret_cast<sockaddr*>(&group));
+    }
+    if (id_ != nullptr) rdma_destroy_id(id_);
+    rdma_destroy_event_channel(channel_);
+  }
+  Joins(const Joins&) = delete;
+  Joins& operator=(const Joins&) = delete;
+  bool begun() const { return begun_; }
+
+  bool join() {
+    sockaddr_in group = group_of(joined_);
+    if (rdma_join_multicast(id_, reinterpret_cast<sockaddr*>(&group), nullptr) != 0) return false;
+    joined_++;
+    return true;
+  }
+  /// Whether there is one for each group, and no more.
+  bool takes_events() {
+    uint32_t taken = 0;
+    while (readable(channel_, taken < joined_ ? 30'000 : 0)) {
+      if (next_event(channel_) != RDMA_CM_EVENT_MULTICAST_JOIN) return false;
+      taken++;
+    }
+    return taken == joined_;
+  }
+
+ private:
+  static sockaddr_in group_of(uint32_t i) {
+    sockaddr_in group{};
+    group.sin_family = AF_INET;
+    group.sin_addr.s_addr = htonl(0xef010200 + i);
+    return group;
+  }
+
+  rdma_event_channel* const channel_ = rdma_create_event_channel();
+  rdma_cm_id* id_ = nullptr;
+  bool begun_ = false;
+  uint32_t joined_ = 0;
+};
+
+/// A group is joined, and tells of it, or the program hears that there was no memory, and joins it then.
+void joins_are_told_of(Sweep& sweep, FailingMemory& memory) {
+  constexpr int kBefore = 6;
+  long n = 1;
+  for (bool more = true; more && sweep.good(); n++) {
+    Joins joins;
+    bool good = joins.begun();
+    for (int i = 0; i < kBefore; i++) good = good && joins.join();
+    memory.begin(n, Trouble::kOnce);
+    const bool joined = good && joins.join();
+    memory.end();
+    more = memory.failed();
+    if (!joined) good = good && more && joins.join();
+    if (!good || !joins.takes_events()) sweep.complain("rdma_join_multicast", n, Trouble::kOnce, "has no event");
+  }
+  if (sweep.good() && n < 15) sweep.complain("rdma_join_multicast", n, {}, "are hardly any requests for memory");
 }
 
 }  // namespace
@@ -301,6 +380,7 @@ void sweep_cm(Sweep& sweep, FailingMemory& memory) {
   close_without_memory(sweep, memory);
   connected_end_without_memory(sweep, memory);
   events_need_no_memory(sweep, memory);
+  joins_are_told_of(sweep, memory);
   requests_come_again(sweep, memory);
 }
 
