@@ -16,6 +16,7 @@
 #include "dpdk/endpoint_impl.h"
 #include "dpdk/endpoint_registry.h"
 #include "dpdk/log.h"
+#include "dpdk/yield_backoff.h"
 #include "engine/queue_pairs.h"
 #include "host/descriptors.h"
 #include "host/port_spec.h"
@@ -34,12 +35,12 @@ bool others_ran_here() {
 }
 
 /// To be called without the lock, which the next thread on this CPU may need.
-void offer_cpu(const TscClock& clock, YieldBackoff& yields) {
+void offer_cpu(const TscClock& clock) {
   const Instant before = clock.now();
   sched_yield();
   const Instant after = clock.now();
   const Duration took = after - before;
-  yields.on_yielded(after, took, took <= YieldBackoff::kOthersRan && others_ran_here());
+  YieldBackoff::of_this_thread().on_yielded(after, took, took <= YieldBackoff::kOthersRan && others_ran_here());
 }
 
 void on_fork_child() {
@@ -241,7 +242,7 @@ void EndpointImpl::unlock() {
   const bool yield = std::exchange(yield_wanted_, false);
   driver_.note_given_back();
   ownership_.release();
-  if (yield) offer_cpu(clock_, yields_);
+  if (yield) offer_cpu(clock_);
 }
 
 Instant EndpointImpl::next_timeout() const {
@@ -270,8 +271,8 @@ uint32_t EndpointImpl::drive() {
   driver_.driving().note_driven(now);
   const uint32_t work = turn(now);
   if (work != 0) {
-    yields_.on_work(now);
-  } else if (yields_.on_nothing(now)) {
+    YieldBackoff::of_this_thread().on_work(now);
+  } else if (YieldBackoff::of_this_thread().on_nothing(now)) {
     yield_wanted_ = true;
   }
   return work;

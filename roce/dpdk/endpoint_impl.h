@@ -13,7 +13,6 @@
 #include "dpdk/engine_mutex.h"
 #include "dpdk/nic_keeper.h"
 #include "dpdk/port_watch.h"
-#include "dpdk/yield_backoff.h"
 
 namespace uroce {
 
@@ -84,8 +83,7 @@ class EndpointImpl final : public Endpoint {
   BackgroundDriver driver_;
   PortWatch watch_;
   uint64_t turns_ = 0;
-  YieldBackoff yields_;  // of the program's own polls
-  bool yield_wanted_ = false;
+  bool yield_wanted_ = false;  // by the poll that holds the lock
 };
 
 /// Registers the commands of DPDK's telemetry that describe endpoints.

@@ -1,7 +1,13 @@
-// A loop that polls on a CPU of its own hardly yields; one that shares its CPU yields at every poll.
+// A loop that polls on a CPU of its own hardly yields; one that shares its CPU yields at every poll, and less often
+// beside threads that keep it for time slices.
 #include "dpdk/yield_backoff.h"
 
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "dpdk/clock.h"
 
 namespace uroce {
 namespace {
@@ -63,13 +69,99 @@ TEST(YieldBackoffTest, AShortYieldToAnotherCountsWhenTheKernelSaysSo) {
   EXPECT_TRUE(backoff.on_nothing(kStart + milliseconds(1)));
 }
 
+/// In whole microseconds.
+constexpr Duration slice_by(int64_t part) { return microseconds((kSlice.ns / part + 999) / 1000); }
+
+/// How long a thread polls on, which has just got its CPU back after a slice.
+Duration polls_on(YieldBackoff& backoff, Instant& now) {
+  const Instant begun = now;
+  while (!backoff.on_nothing(now)) now = now + microseconds(1);
+  const Duration polled = now - begun;
+  now = now + kSlice;
+  backoff.on_yielded(now, kSlice, false);
+  return polled;
+}
+
 TEST(YieldBackoffTest, AfterATimeSliceItPollsForAsLong) {
   YieldBackoff backoff;
   Instant now = kStart;
   backoff.on_yielded(now, kSlice, false);
-  const Polled polled = poll_in_vain(backoff, now, milliseconds(60), kSlice);
-  EXPECT_EQ(polled.yields, 10);
-  EXPECT_LE(polled.longest.ns, kSlice.ns + 1000);
+  EXPECT_EQ(polls_on(backoff, now), kSlice);
+}
+
+TEST(YieldBackoffTest, WhatWasInVainIsHalvedDownToASixteenth) {
+  YieldBackoff backoff;
+  Instant now = kStart;
+  backoff.on_yielded(now, kSlice, false);
+  for (const int64_t part : {1, 2, 4, 8, 16, 16, 16}) EXPECT_EQ(polls_on(backoff, now), slice_by(part));
+}
+
+/// Something comes `times` times to a thread that polls on for a sixteenth of a slice.
+void finds(YieldBackoff& backoff, Instant& now, int times) {
+  backoff.on_yielded(now, kSlice, false);
+  for (int i = 0; i < 5; i++) polls_on(backoff, now);
+  for (int i = 0; i < times; i++) {
+    EXPECT_FALSE(backoff.on_nothing(now));
+    backoff.on_work(now + microseconds(1));
+    now = now + microseconds(2);
+  }
+  polls_on(backoff, now);
+}
+
+/// The sender has another CPU, since this thread has kept this one.
+TEST(YieldBackoffTest, WhatComesAfterPollsInVainMakesTheNextWhole) {
+  YieldBackoff backoff;
+  Instant now = kStart;
+  finds(backoff, now, 2);
+  EXPECT_EQ(polls_on(backoff, now), kSlice);
+}
+
+TEST(YieldBackoffTest, OnceIsChance) {
+  YieldBackoff backoff;
+  Instant now = kStart;
+  finds(backoff, now, 1);
+  EXPECT_EQ(polls_on(backoff, now), slice_by(16));
+}
+
+/// As much as pays for a sixteenth of a slice does not pay for a whole one.
+TEST(YieldBackoffTest, ALongerTimeHasToPayMore) {
+  for (const int64_t times : {kSlice.ns / YieldBackoff::kPaidFor.ns - 1, kSlice.ns / YieldBackoff::kPaidFor.ns}) {
+    YieldBackoff backoff;
+    Instant now = kStart;
+    backoff.on_yielded(now, kSlice, false);
+    for (int64_t i = 0; i < times; i++) {
+      backoff.on_nothing(now);
+      backoff.on_work(now + microseconds(1));
+      now = now + microseconds(2);
+    }
+    polls_on(backoff, now);
+    EXPECT_EQ(polls_on(backoff, now), slice_by(times * YieldBackoff::kPaidFor.ns < kSlice.ns ? 2 : 1));
+  }
+}
+
+/// A peer on this CPU has sent it while it had the CPU, and needs it for the next one.
+TEST(YieldBackoffTest, WhatWasThereAtOnceDoesNot) {
+  YieldBackoff backoff;
+  Instant now = kStart;
+  backoff.on_yielded(now, kSlice, false);
+  for (const int64_t part : {1, 2, 4, 8, 16}) {
+    for (int i = 0; i < 3; i++) backoff.on_work(now);
+    EXPECT_EQ(polls_on(backoff, now), slice_by(part));
+  }
+}
+
+/// The kernel has given the CPU to a peer on it in the meantime, and taken it back.
+TEST(YieldBackoffTest, NorDoesWhatComesAfterOthersMayHaveRun) {
+  YieldBackoff backoff;
+  Instant now = kStart;
+  backoff.on_yielded(now, kSlice, false);
+  for (int i = 0; i < 50; i++) {
+    backoff.on_nothing(now);
+    now = now + microseconds(10);
+    backoff.on_work(now);
+  }
+  polls_on(backoff, now);
+  EXPECT_EQ(polls_on(backoff, now), slice_by(2));
 }
 
 /// The kernel ends a slice without being asked.
@@ -84,14 +176,39 @@ TEST(YieldBackoffTest, TimeThatItIsAwayIsNoTimeThatItPolls) {
   EXPECT_EQ(poll_in_vain(backoff, now, microseconds(200), kSlice).yields, 1);
 }
 
-/// One that does something else between two polls yields in the end.
+/// One that does something else between two polls yields in the end, and then soon.
 TEST(YieldBackoffTest, WhoPollsRarelyYieldsToo) {
   YieldBackoff backoff;
   Instant now = kStart;
   backoff.on_yielded(now, kSlice, false);
-  int polls = 1;
-  for (now = now + milliseconds(1); !backoff.on_nothing(now); now = now + milliseconds(1)) polls++;
-  EXPECT_LE(polls, kSlice.ns / YieldBackoff::kAway.ns + 1);
+  for (const int64_t part : {1, 2, 4, 8, 16, 16}) {
+    int polls = 1;
+    for (now = now + milliseconds(1); !backoff.on_nothing(now); now = now + milliseconds(1)) polls++;
+    EXPECT_LE(polls, kSlice.ns / part / YieldBackoff::kAway.ns + 1);
+    backoff.on_yielded(now, kSlice, false);
+  }
+}
+
+/// What a thread has found out of its CPU is not true of another thread's.
+TEST(YieldBackoffTest, EachThreadHasItsOwn) {
+  YieldBackoff* own = &YieldBackoff::of_this_thread();
+  EXPECT_EQ(own, &YieldBackoff::of_this_thread());
+  std::thread([own] { EXPECT_NE(own, &YieldBackoff::of_this_thread()); }).join();
+}
+
+/// A thread that polls two endpoints reads the clocks of both.
+TEST(YieldBackoffTest, TheClocksOfAProcessShowTheSameTime) {
+  TscClock first;
+  first.start();
+  const Instant begun = first.now();
+  while (first.now() == begun) {
+  }
+  TscClock second;
+  second.start();
+  const Instant before = first.now();
+  const Instant between = second.now();
+  EXPECT_LE(before, between);
+  EXPECT_LE(between, first.now());
 }
 
 /// Before anything is known of the CPU, it is assumed to be shared.
