@@ -30,7 +30,10 @@ constexpr char kSecret[] = "nobody else's\n";
 constexpr long kFewest = 480;  // about half of the calls of today; where it is hardly one, nothing was looked at
 
 // Beside the directory where programs meet.
-std::string meeting_place() { return std::getenv("UROCE_RUNTIME_DIR"); }
+std::string meeting_place() {
+  const char* const named = std::getenv("UROCE_RUNTIME_DIR");
+  return named != nullptr ? named : "";
+}
 std::string secret() { return meeting_place() + ".secret"; }
 
 /// What is in the directory and below, without the directories.
