@@ -1,16 +1,18 @@
 #include "dpdk/telemetry_socket.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <cerrno>
+#include <csignal>
 #include <cstdarg>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <forward_list>
+#include <utility>
 #include <vector>
 
 #include <rte_log.h>
@@ -33,8 +35,9 @@ namespace {
 /// The present place of the socket, and earlier ones. DPDK keeps a pointer to the path, and a thread that ends, or a
 /// fork's parent, may still read an earlier one; by the present one DPDK removes the socket when the process ends.
 struct Places {
-  std::forward_list<ReachableDirectory> all;
+  std::forward_list<ReachableDirectory> all;  // the latest first
   const ReachableDirectory* now = nullptr;
+  bool latest_failed = false;  // nothing listens there, but DPDK has the pointer
 };
 
 Places& places() {
@@ -68,17 +71,31 @@ std::vector<int> listening_at(const std::string& path) {
   return found;
 }
 
-/// DPDK registers commands of its own each time that it begins, and forgets none when it fails: so it begins only where
-/// a socket can be had. What is in the way of one is DPDK's to remove.
+/// Clears the place for a socket, and tells whether one can be had there. The directory is this process's, as its note
+/// is, so what is in the way was left behind; DPDK would take another name beside a socket that still listens.
 bool can_listen(const std::string& path) {
   const UniqueFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
   sockaddr_un at{};
   at.sun_family = AF_UNIX;
   if (!fd || path.size() >= sizeof at.sun_path) return false;
   path.copy(at.sun_path, path.size());
-  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&at), sizeof at) != 0) return errno == EADDRINUSE;
+  unlink(path.c_str());
+  if (bind(fd.get(), reinterpret_cast<const sockaddr*>(&at), sizeof at) != 0) return false;
   unlink(path.c_str());
   return true;
+}
+
+/// A thread like DPDK's, which takes no signals of the program's.
+bool can_have_thread() {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread{};
+  const bool can = pthread_create(
+                       &thread, nullptr, [](void*) -> void* { return nullptr; }, nullptr) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (can) pthread_join(thread, nullptr);
+  return can;
 }
 
 }  // namespace
@@ -89,7 +106,9 @@ bool start_telemetry(const std::string& directory) {
   if (code) return false;
   std::forward_list<ReachableDirectory>& all = places().all;
   const ReachableDirectory& reachable = all.emplace_front(directory, std::strlen(kTelemetryName));
-  if (!can_listen(reachable.path() + "/" + kTelemetryName)) {
+  // DPDK registers commands of its own each time that it begins, and forgets none when it fails: so it begins only
+  // where it can have what it needs.
+  if (!can_listen(reachable.path() + "/" + kTelemetryName) || !can_have_thread()) {
     all.pop_front();
     return false;
   }
@@ -97,10 +116,11 @@ bool start_telemetry(const std::string& directory) {
   CPU_ZERO(&allowed);
   sched_getaffinity(0, sizeof allowed, &allowed);
   const QuietDpdk quiet;
-  if (rte_telemetry_init(reachable.path().c_str(), rte_version(), &allowed, log_of_telemetry, RTE_LOGTYPE_EAL) != 0)
-    return false;
-  places().now = &reachable;
-  return true;
+  const bool started =
+      rte_telemetry_init(reachable.path().c_str(), rte_version(), &allowed, log_of_telemetry, RTE_LOGTYPE_EAL) == 0;
+  if (std::exchange(places().latest_failed, !started)) all.erase_after(all.begin());
+  if (started) places().now = &reachable;
+  return started;
 }
 
 bool start_telemetry_again(const std::string& before, const std::string& directory) {
