@@ -1,10 +1,11 @@
-// The objects that the programs of the host have on the device, as they tell of them (host/object_rows.h).
+// What the programs of the host have on the device, and have counted there, as they tell of it (host/object_rows.h).
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "host/object_rows.h"
+#include "transport/counters.h"
 
 namespace uroce::verbs {
 
@@ -26,6 +27,8 @@ class HostObjects {
   virtual uint64_t count(ObjectKind kind) = 0;
   /// Whole rows of `row_words` words.
   virtual std::vector<ProgramObjects> list(ObjectKind kind, size_t row_words) = 0;
+  /// What all of them together have counted.
+  virtual Counters counters() = 0;
 };
 
 }  // namespace uroce::verbs

@@ -3,8 +3,6 @@
 #include <linux/netlink.h>
 #include <rdma/rdma_netlink.h>
 
-#include <array>
-#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <optional>
@@ -82,22 +80,12 @@ void put_port(Message& message, const NldevFacts& facts) {
   message.put_text(RDMA_NLDEV_ATTR_NDEV_NAME, facts.netdev.c_str());
 }
 
-/// What the programs of the host have counted, those that run.
-Counters counters_of(HostObjects* objects) {
-  constexpr size_t kWords = kRowWords<Counters>;
-  std::array<uint64_t, kWords> sum{};
-  if (objects == nullptr) return {};
-  for (const ProgramObjects& program : objects->list(ObjectKind::kCounters, kWords)) {
-    for (size_t i = 0; i < program.words.size(); i++) sum[i % kWords] += program.words[i];
-  }
-  return std::bit_cast<Counters>(sum);
-}
-
 /// Reasons to drop that never happened are left out, so that the message fits into a page.
 void put_counters(Message& message, const NldevFacts& facts) {
   message.put_number(RDMA_NLDEV_ATTR_PORT_INDEX, kPortIndex);
   const size_t all = message.begin(RDMA_NLDEV_ATTR_STAT_HWCOUNTERS | NLA_F_NESTED);
-  for_each_counter(counters_of(facts.objects), [&](const char* name, uint64_t value) {
+  const Counters counters = facts.objects != nullptr ? facts.objects->counters() : Counters{};
+  for_each_counter(counters, [&](const char* name, uint64_t value) {
     if (value == 0 && std::strncmp(name, kDropPrefix, sizeof kDropPrefix - 1) == 0) return;
     const size_t needed = 3 * NLA_HDRLEN + NLA_ALIGN(std::strlen(name) + 1) + sizeof value;
     if (message.size() + needed > kPage) return;

@@ -162,7 +162,6 @@ const RowFormat& format_of(ObjectKind kind) {
     case ObjectKind::kSrq:
       return kFormat<SrqRow>;
     case ObjectKind::kContext:
-    case ObjectKind::kCounters:  // no objects
       break;
   }
   return kFormat<ContextRow>;

@@ -9,6 +9,7 @@
 #include "dpdk/eal.h"
 #include "dpdk/endpoint_impl.h"
 #include "dpdk/log.h"
+#include "host/object_rows.h"
 
 namespace uroce {
 
@@ -84,6 +85,23 @@ bool EndpointRegistry::look_at(std::optional<uint64_t> number, void (*f)(Endpoin
   f(*found->endpoint, inside ? Look::kInside : Look::kOutside, context);
   if (inside) ownership.release();
   return true;
+}
+
+Counters EndpointRegistry::counted_on(uint64_t mac) {
+  struct Asked {
+    uint64_t mac;
+    Counters sum;
+  } asked{mac, {}};
+  for (const uint64_t number : numbers()) {
+    look_at(
+        number,
+        [](EndpointImpl& endpoint, Look /*look*/, void* context) {
+          auto& [wanted, sum] = *static_cast<Asked*>(context);
+          if (number_of(endpoint.identity().guid_mac()) == wanted) sum += endpoint.engine().counters();
+        },
+        &asked);
+  }
+  return asked.sum;
 }
 
 void EndpointRegistry::abandon_all() {

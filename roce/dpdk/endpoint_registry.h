@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "transport/counters.h"
+
 namespace uroce {
 
 class EndpointImpl;
@@ -46,6 +48,9 @@ class EndpointRegistry {
   /// Runs `f` with endpoint `number`, or with the oldest when no number is given. False when there is none. With
   /// Look::kOutside, `f` may read only counters and what does not change.
   bool look_at(std::optional<uint64_t> number, void (*f)(EndpointImpl&, Look, void*), void* context);
+  /// What the published ones of the device with that MAC (`number_of`, host/object_rows.h) have counted, also where a
+  /// thread stays in the engine.
+  Counters counted_on(uint64_t mac);
 
   /// To be called in the child of a fork: all endpoints belong to the parent. The child may have its own afterwards.
   void abandon_all();

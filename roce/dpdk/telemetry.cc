@@ -249,6 +249,8 @@ void register_telemetry() {
     rte_telemetry_register_cmd(
         kObjectsCommand, answer<on_objects>,
         "Objects of the device with a MAC. Parameters: the MAC as a number, kind, how many to skip");
+    rte_telemetry_register_cmd(kDeviceCountersCommand, answer<on_device_counters>,
+                               "What was counted on the device with a MAC. Parameters: the MAC as a number");
     rte_telemetry_register_cmd("/uroce/capture", answer<on_capture>,
                                "All endpoints give their frames to `uroce capture`. Parameters: its name");
   });

@@ -3,6 +3,7 @@
 #include <array>
 #include <charconv>
 #include <cstring>
+#include <initializer_list>
 #include <string_view>
 
 #include "cm/rdma_cm.h"
@@ -25,16 +26,21 @@ struct Question {
   uint64_t skip = 0;
 };
 
-bool read_question(std::string_view text, Question& question) {
-  for (uint64_t* const number : {&question.mac, &question.kind, &question.skip}) {
+/// Numbers with commas between them, and nothing else.
+bool read_numbers(std::string_view text, std::initializer_list<uint64_t*> numbers) {
+  for (uint64_t* const number : numbers) {
     const auto [rest, code] = std::from_chars(text.data(), text.data() + text.size(), *number);
     if (code != std::errc()) return false;
     text.remove_prefix(static_cast<size_t>(rest - text.data()));
-    if (number == &question.skip) break;
+    if (number == *(numbers.end() - 1)) break;
     if (!text.starts_with(',')) return false;
     text.remove_prefix(1);
   }
-  return text.empty() && question.kind <= static_cast<uint64_t>(ObjectKind::kCounters);
+  return text.empty();
+}
+
+bool read_question(std::string_view text, Question& question) {
+  return read_numbers(text, {&question.mac, &question.kind, &question.skip}) && question.kind < kObjectKinds;
 }
 
 /// An answer in the making. All objects are counted; rows are kept if they were asked for and fit.
@@ -98,8 +104,6 @@ class Lister {
         return engine_.memory().for_each_region([&](uint32_t slot, const MemoryRegion& region) {
           rows_.add(MrRow{base_ | (slot + 1), base_ | region.pd, region.length});
         });
-      case ObjectKind::kCounters:
-        return rows_.add(engine_.counters());
       case ObjectKind::kSrq:
         return engine_.objects().for_each_srq([&](const SharedReceiveQueue& srq) { add(srq); });
     }
@@ -140,6 +144,7 @@ int on_objects(const char* /*command*/, const char* params, rte_tel_data* data) 
   struct Asked {
     Question question;
     Rows rows;
+    bool readable = true;
   };
   Question question;
   if (!read_question(params == nullptr ? "" : params, question)) return -1;
@@ -148,13 +153,27 @@ int on_objects(const char* /*command*/, const char* params, rte_tel_data* data) 
     EndpointRegistry::get().look_at(
         number,
         [](EndpointImpl& endpoint, Look look, void* context) {
-          auto& [what, rows] = *static_cast<Asked*>(context);
-          if (look == Look::kOutside || number_of(endpoint.identity().guid_mac()) != what.mac) return;
-          Lister(endpoint, rows).list(static_cast<ObjectKind>(what.kind));
+          auto& [what, rows, readable] = *static_cast<Asked*>(context);
+          if (number_of(endpoint.identity().guid_mac()) != what.mac) return;
+          if (look == Look::kOutside) {
+            readable = false;
+          } else {
+            Lister(endpoint, rows).list(static_cast<ObjectKind>(what.kind));
+          }
         },
         &asked);
   }
+  if (!asked.readable) return -1;
   asked.rows.put(data);
+  return 0;
+}
+
+int on_device_counters(const char* /*command*/, const char* params, rte_tel_data* data) {
+  uint64_t mac = 0;
+  if (!read_numbers(params == nullptr ? "" : params, {&mac})) return -1;
+  rte_tel_data_start_dict(data);
+  const Counters counted = EndpointRegistry::get().counted_on(mac);
+  for_each_counter(counted, [&](const char* name, uint64_t value) { rte_tel_data_add_dict_u64(data, name, value); });
   return 0;
 }
 

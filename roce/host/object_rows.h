@@ -1,10 +1,13 @@
 // What a process tells of its objects over telemetry, for RDMA netlink: "/uroce/objects,MAC,KIND,SKIP" is answered with
 // an array of numbers, first how many objects of that kind the process has, then rows, of which SKIP are left out in
-// front and as many follow as fit. MAC: of the device, as EndpointIdentity::guid_mac has it, so that each device has
-// its own objects. Keys of memory are not among it: whoever has one can use the memory.
+// front and as many follow as fit; with null when a thread of it stays in the engine, so that they cannot be read. MAC:
+// of the device, as EndpointIdentity::guid_mac has it, so that each device has its own objects. Keys of memory are not
+// among it: whoever has one can use the memory.
 //
-// Numbers of queue pairs are the QPNs; all others are below 2^32 and unique among the programs of the device. Of
-// kCounters there is one row: `Counters`, as its transport counts.
+// Numbers of queue pairs are the QPNs; all others are below 2^32 and unique among the programs of the device.
+//
+// "/uroce/device_counters,MAC" is answered with a dictionary of what it has counted there, by the names of `Counters`;
+// always, since counters can be read from outside of the engine.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +17,10 @@
 
 namespace uroce {
 
-enum class ObjectKind : uint8_t { kPd, kCq, kQp, kCmId, kMr, kContext, kSrq, kCounters };
-inline constexpr uint8_t kObjectKinds = 7;  // without kCounters
+enum class ObjectKind : uint8_t { kPd, kCq, kQp, kCmId, kMr, kContext, kSrq };
+inline constexpr uint8_t kObjectKinds = 7;
 inline constexpr const char* kObjectsCommand = "/uroce/objects";
+inline constexpr const char* kDeviceCountersCommand = "/uroce/device_counters";
 
 struct ContextRow {
   static constexpr ObjectKind kKind = ObjectKind::kContext;

@@ -37,11 +37,14 @@ TelemetrySocket::TelemetrySocket(const std::string& path, Patience patience)
   connected_ = connect(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
 }
 
-bool TelemetrySocket::greet(Patience patience) { return connected_ && receive(patience).has_value(); }
+bool TelemetrySocket::greet(Patience patience) { return connected_ && receive_answer(patience).has_value(); }
 
 std::optional<std::string> TelemetrySocket::ask(const std::string& command, Patience patience) {
-  if (!connected_ || send(fd_.get(), command.data(), command.size(), MSG_NOSIGNAL) < 0) return std::nullopt;
-  return receive(patience);
+  return send_question(command) ? receive_answer(patience) : std::nullopt;
+}
+
+bool TelemetrySocket::send_question(const std::string& command) {
+  return connected_ && send(fd_.get(), command.data(), command.size(), MSG_NOSIGNAL) >= 0;
 }
 
 int TelemetrySocket::pid() const {
@@ -51,7 +54,7 @@ int TelemetrySocket::pid() const {
   return peer.pid;
 }
 
-std::optional<std::string> TelemetrySocket::receive(Patience patience) {
+std::optional<std::string> TelemetrySocket::receive_answer(Patience patience) {
   using std::chrono::steady_clock;
   const auto end = steady_clock::now() + patience;
   connected_ = false;

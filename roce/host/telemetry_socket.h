@@ -19,12 +19,13 @@ class TelemetrySocket {
   /// The JSON with which the command is answered, as it came. Nothing when no answer came in time; then, none comes to
   /// later questions either, since a late answer would be taken for theirs.
   std::optional<std::string> ask(const std::string& command, std::chrono::milliseconds patience);
+  /// The two halves of `ask`, for those who ask several processes at the same time. False when it cannot be asked.
+  bool send_question(const std::string& command);
+  std::optional<std::string> receive_answer(std::chrono::milliseconds patience);
   /// The process that answers, as this one's PID namespace numbers it; 0 when it is not in there, or not connected.
   int pid() const;
 
  private:
-  std::optional<std::string> receive(std::chrono::milliseconds patience);
-
   UniqueFd fd_;
   bool connected_ = false;
 };

@@ -58,4 +58,19 @@ void for_each_counter(const Counters& counters, F&& f) {
 #undef UROCE_COUNTER_VISIT
 }
 
+/// Calls `f(name, value)` for every counter, and `f` may change it.
+template <typename F>
+void for_each_counter(Counters& counters, F&& f) {
+#define UROCE_COUNTER_VISIT(name) f(#name, counters.name);
+  UROCE_COUNTERS(UROCE_COUNTER_VISIT)
+#undef UROCE_COUNTER_VISIT
+}
+
+inline Counters& operator+=(Counters& sum, const Counters& more) {
+#define UROCE_COUNTER_ADD(name) sum.name += more.name;
+  UROCE_COUNTERS(UROCE_COUNTER_ADD)
+#undef UROCE_COUNTER_ADD
+  return sum;
+}
+
 }  // namespace uroce

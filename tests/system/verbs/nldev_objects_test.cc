@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <linux/netlink.h>
 #include <rdma/rdma_netlink.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include <optional>
 #include <random>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "netlink_asker.h"
@@ -304,6 +306,127 @@ TEST_F(NldevObjectsTest, CountersAreThoseOfAllPrograms) {
   EXPECT_EQ(counted("rx_write_requests"), before + 5);
   EXPECT_EQ(counted_by_another("rx_write_requests", false), before + 5);
   EXPECT_EQ(counted_by_another("rx_write_requests", true), before + 5);
+}
+
+/// Work requests that a program's thread cannot read: it stays in the middle of `ibv_post_send`, as the owner of its
+/// engine, until they are let go. One in a process.
+class Unreadable {
+ public:
+  Unreadable() {
+    EXPECT_EQ(pipe(stays_), 0);
+    EXPECT_EQ(pipe(goes_), 0);
+    page_ = mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT_NE(page_, MAP_FAILED);
+    EXPECT_EQ(mprotect(page_, kPageBytes, PROT_NONE), 0);
+    struct sigaction action {};
+    action.sa_handler = on_fault;
+    EXPECT_EQ(sigaction(SIGSEGV, &action, &before_), 0);
+  }
+  ~Unreadable() {
+    sigaction(SIGSEGV, &before_, nullptr);
+    munmap(page_, kPageBytes);
+    for (const int fd : {stays_[0], stays_[1], goes_[0], goes_[1]}) close(fd);
+  }
+  Unreadable(const Unreadable&) = delete;
+  Unreadable& operator=(const Unreadable&) = delete;
+
+  /// A write of no bytes, when it can be read.
+  ibv_send_wr* wr() { return static_cast<ibv_send_wr*>(page_); }
+  /// Returns once a thread stays there.
+  void wait() {
+    char byte;
+    EXPECT_EQ(read(stays_[0], &byte, 1), 1);
+  }
+  void let_go() {
+    EXPECT_EQ(mprotect(page_, kPageBytes, PROT_READ | PROT_WRITE), 0);
+    EXPECT_EQ(write(goes_[1], "x", 1), 1);
+  }
+
+ private:
+  static constexpr size_t kPageBytes = 4096;
+
+  static void on_fault(int) {
+    char byte = 'x';
+    if (write(stays_[1], &byte, 1) != 1 || read(goes_[0], &byte, 1) != 1) _exit(1);
+  }
+
+  static inline int stays_[2];
+  static inline int goes_[2];
+  void* page_ = nullptr;
+  struct sigaction before_ {};
+};
+
+/// A thread of a program that stays in its engine, as one of a library program's does that drives under one Ownership.
+TEST_F(NldevObjectsTest, CountersOfAProgramThatIsInside) {
+  make_pair();
+  ibv_send_wr wr{};
+  wr.send_flags = IBV_SEND_SIGNALED;
+  wr.opcode = IBV_WR_RDMA_WRITE;
+  wr.wr.rdma = {b_.addr(), b_.rkey()};
+  for (int i = 0; i < 5; i++) ASSERT_EQ(post_send(left_.get(), wr, a_.sge(0, 8)), 0);
+  poll(cq_.get(), 5);
+  const uint64_t all = counted("rx_write_requests");
+  Unreadable unreadable;
+  std::thread inside([&] {
+    ibv_send_wr* bad = nullptr;
+    EXPECT_EQ(ibv_post_send(left_.get(), unreadable.wr(), &bad), 0);
+  });
+  unreadable.wait();
+  EXPECT_EQ(counted_by_another("rx_write_requests", false), all);
+  EXPECT_EQ(counted_by_another("rx_write_requests", true), all);
+  unreadable.let_go();
+  inside.join();
+}
+
+/// A program that has a protection domain and waits to be killed; `inside`: in its engine. Tells `ready` when it does.
+pid_t another_program(int ready, bool inside) {
+  const pid_t other = fork();
+  if (other != 0) return other;
+  int count = 0;
+  ibv_context* const context = ibv_open_device(ibv_get_device_list(&count)[0]);
+  ibv_pd* const pd = ibv_alloc_pd(context);
+  if (inside) {
+    ibv_cq* const cq = ibv_create_cq(context, 1, nullptr, nullptr, 0);
+    ibv_qp_init_attr init{nullptr, cq, cq, nullptr, {1, 1, 1, 1, 0}, IBV_QPT_RC, 0};
+    ibv_qp* const qp = ibv_create_qp(pd, &init);
+    Unreadable unreadable;
+    std::thread([&] {
+      ibv_send_wr* bad = nullptr;
+      ibv_post_send(qp, unreadable.wr(), &bad);
+    }).detach();
+    unreadable.wait();
+    if (write(ready, "x", 1) == 1) pause();
+    _exit(0);
+  }
+  if (write(ready, "x", 1) == 1) pause();
+  _exit(0);
+}
+
+// More of them than could be waited for one after the other. The last one is found last.
+TEST_F(NldevObjectsTest, ProgramsThatAreInsideCostTheOthersNoTime) {
+  constexpr int kInside = 20;
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  std::vector<pid_t> others;
+  char byte;
+  for (int i = 0; i < kInside; i++) others.push_back(another_program(ready[1], true));
+  for (int i = 0; i < kInside; i++) ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  others.push_back(another_program(ready[1], false));
+  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  const Asker asker;
+  asker.ask(request_of(RDMA_NLDEV_CMD_RES_PD_GET, NLM_F_DUMP));
+  std::set<uint64_t> found;
+  for (const Attributes& pd : entries(asker, RDMA_NLDEV_ATTR_RES_PD)) {
+    found.insert(number_in(pd, RDMA_NLDEV_ATTR_RES_PID));
+  }
+  EXPECT_TRUE(found.contains(uint64_t(getpid())));
+  EXPECT_TRUE(found.contains(uint64_t(others.back())));
+  for (const pid_t other : others) {
+    kill(other, SIGKILL);
+    waitpid(other, nullptr, 0);
+  }
+  close(ready[0]);
+  close(ready[1]);
 }
 
 // Another program's objects are in the list; when it is stopped, those of the others still are.
