@@ -211,7 +211,7 @@ void Fuzzer::accept(Id& id, uint8_t data_bytes, bool has_parameters) {
 
 void Fuzzer::reject() {
   Id* const id = random_.one_in(3) ? any() : any_in(Phase::kConnect);
-  if (id == nullptr || (id->phase == Phase::kConnect && !random_.one_in(4))) return;
+  if (id == nullptr || (id->phase == Phase::kConnect && !random_.one_in(2))) return;
   rdma_ucm_reject body{};
   body.id = id->number;
   body.private_data_len = static_cast<uint8_t>(random_.one_in(3) ? random_.bits() : 10);

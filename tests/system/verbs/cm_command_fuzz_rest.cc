@@ -203,11 +203,11 @@ void Fuzzer::forward() {
 void Fuzzer::step() {
   using Call = void (Fuzzer::*)();
   constexpr Call kCalls[] = {
-      &Fuzzer::create,  &Fuzzer::create,        &Fuzzer::create,      &Fuzzer::destroy,        &Fuzzer::bind,
-      &Fuzzer::resolve, &Fuzzer::resolve_route, &Fuzzer::listen,      &Fuzzer::connect,        &Fuzzer::accept,
-      &Fuzzer::accept,  &Fuzzer::reject,        &Fuzzer::disconnect,  &Fuzzer::init_qp_attr,   &Fuzzer::set_option,
-      &Fuzzer::notify,  &Fuzzer::join,          &Fuzzer::join,        &Fuzzer::leave,          &Fuzzer::migrate,
-      &Fuzzer::query,   &Fuzzer::garbage,       &Fuzzer::write_event, &Fuzzer::resolve_service};
+      &Fuzzer::create,     &Fuzzer::create,        &Fuzzer::create,  &Fuzzer::destroy,     &Fuzzer::bind,
+      &Fuzzer::resolve,    &Fuzzer::resolve_route, &Fuzzer::listen,  &Fuzzer::connect,     &Fuzzer::accept,
+      &Fuzzer::accept,     &Fuzzer::reject,        &Fuzzer::reject,  &Fuzzer::disconnect,  &Fuzzer::init_qp_attr,
+      &Fuzzer::set_option, &Fuzzer::notify,        &Fuzzer::join,    &Fuzzer::join,        &Fuzzer::leave,
+      &Fuzzer::migrate,    &Fuzzer::query,         &Fuzzer::garbage, &Fuzzer::write_event, &Fuzzer::resolve_service};
   if (random_.one_in(2000)) return reopen();
   if (random_.one_in(3)) return take_event();
   if (random_.one_in(3)) return forward();
