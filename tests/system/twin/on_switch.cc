@@ -134,7 +134,9 @@ class Lab {
  private:
   bool plugged_in() const {
     for (unsigned i = 0; i < 2; i++) {
-      if (hosts_[i]->port->peers().size() != 1 || !live_.links()[i]->up()) return false;
+      const netswitch::SwitchLink& link = *live_.links()[i];
+      // A link counts as up until its port, which may look for its peer late, was asked for the first time.
+      if (hosts_[i]->port->peers().size() != 1 || !link.port().link_up() || !link.up()) return false;
     }
     return true;
   }
