@@ -1,4 +1,4 @@
-// A memory window: `window` lends 64 bytes until they are written, `window ADDRESS` writes into them. Both say which
+// A memory window: `window` lends 64 bytes until they are written, `window ADDRESS` writes into them. Both say how many
 // packets they dropped, by the endpoint's counters.
 #include <cstddef>
 
