@@ -7,7 +7,7 @@ namespace uroce {
 
 Driving::Next Driving::before(Instant now, bool called) const {
   if (progress_ == Progress::kInline) return {Do::kNap, kLongest};
-  // A thread that was rung always makes a turn: only that tells what the ring was for, and clears the device.
+  // A thread that was rung always makes a turn: only that tells what the ring was for, and clears the NIC's bell.
   if (progress_ == Progress::kThread || called || !program_drives(now)) return {Do::kDrive, {}};
   if (wakes_ != Wakes::kLeftLying) return {Do::kNap, polls_memory(now) ? kCatnap : kLookUnwoken};
   if (polls_memory(now)) return {Do::kNap, kCatnap};

@@ -21,7 +21,7 @@
 //   is stopped (SIGSTOP)   is stopped                          its peers ring once, and wait no more
 //   has several threads    sleeps while any of them polls      as with one
 //
-// When a device does not notice frames that are left lying, the thread looks every kLookUnwoken while the program
+// When a NIC does not notice frames that are left lying, the thread looks every kLookUnwoken while the program
 // polls. When it cannot wake a thread at all, the thread sleeps for short times instead, up to kSleepMax when nothing
 // has come for a while.
 #pragma once
@@ -64,14 +64,11 @@ class Driving {
   /// A turn and two switches cost 10 us. A thread that had its CPU for longer than it slept has had its share, and the
   /// kernel then lets it in at the next tick, 4 ms later: 10 % of the wake-ups of one that was awake for three times as
   /// long, 2 % of one that was for as long, 0.5 % of these naps. Naps of 20 to 30 us are not measurably better.
-  /// A turn and two switches cost 10 us. A thread that had its CPU for longer than it slept has had its share, and the
-  /// kernel then lets it in at the next tick, 4 ms later: 10 % of the wake-ups of one that was awake for three times as
-  /// long, 2 % of one that was for as long, 0.5 % of these naps. Naps of 20 to 30 us are not measurably better.
   static constexpr Duration kCatnap = microseconds(15);
   static constexpr Duration kBusyPatience = milliseconds(100);  // naps stay short for a program that is on the CPU
 
   explicit Driving(Progress progress) : progress_(progress) {}
-  /// When the device wakes the thread: never; by each frame, if asked to; or also only by frames that are left lying.
+  /// When the NIC wakes the thread: never; by each frame, if asked to; or also only by frames that are left lying.
   enum class Wakes : uint8_t { kNever, kAtOnce, kLeftLying };
   /// To be called before the thread's first question.
   void set_wakes(Wakes wakes) { wakes_ = wakes; }
@@ -104,12 +101,12 @@ class Driving {
   struct Burst {
     Instant at;  // of the last one
     uint32_t work = 0;
-    Instant next_timeout;  // of engine and device
+    Instant next_timeout;  // of engine and NIC
     bool waiting = false;  // there is something to send
     bool has_qps = false;
     bool program_busy = false;  // on a CPU, for whatever purpose
   };
-  /// To be called before the engine is taken. `called`: the device has just woken the thread, or had frames when it was
+  /// To be called before the engine is taken. `called`: the NIC has just woken the thread, or had frames when it was
   /// about to sleep.
   Next before(Instant now, bool called) const;
   /// To be called after turns.

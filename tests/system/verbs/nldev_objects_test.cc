@@ -110,7 +110,17 @@ std::vector<Attributes> listed(int op, int table) {
   return all;
 }
 
-class NldevObjectsTest : public PairTest {};
+class NldevObjectsTest : public PairTest {
+ protected:
+  void write_five_times() {
+    ibv_send_wr wr{};
+    wr.send_flags = IBV_SEND_SIGNALED;
+    wr.opcode = IBV_WR_RDMA_WRITE;
+    wr.wr.rdma = {b_.addr(), b_.rkey()};
+    for (int i = 0; i < 5; i++) ASSERT_EQ(post_send(left_.get(), wr, a_.sge(0, 8)), 0);
+    poll(cq_.get(), 5);
+  }
+};
 
 TEST_F(NldevObjectsTest, AQueuePairWithWhatItUses) {
   make_pair();
@@ -297,12 +307,7 @@ uint64_t counted_by_another(const std::string& name, bool opens) {
 TEST_F(NldevObjectsTest, CountersAreThoseOfAllPrograms) {
   make_pair();
   const uint64_t before = counted("rx_write_requests");
-  ibv_send_wr wr{};
-  wr.send_flags = IBV_SEND_SIGNALED;
-  wr.opcode = IBV_WR_RDMA_WRITE;
-  wr.wr.rdma = {b_.addr(), b_.rkey()};
-  for (int i = 0; i < 5; i++) ASSERT_EQ(post_send(left_.get(), wr, a_.sge(0, 8)), 0);
-  poll(cq_.get(), 5);
+  write_five_times();
   EXPECT_EQ(counted("rx_write_requests"), before + 5);
   EXPECT_EQ(counted_by_another("rx_write_requests", false), before + 5);
   EXPECT_EQ(counted_by_another("rx_write_requests", true), before + 5);
@@ -359,12 +364,7 @@ class Unreadable {
 /// A thread of a program that stays in its engine, as one of a library program's does that drives under one Ownership.
 TEST_F(NldevObjectsTest, CountersOfAProgramThatIsInside) {
   make_pair();
-  ibv_send_wr wr{};
-  wr.send_flags = IBV_SEND_SIGNALED;
-  wr.opcode = IBV_WR_RDMA_WRITE;
-  wr.wr.rdma = {b_.addr(), b_.rkey()};
-  for (int i = 0; i < 5; i++) ASSERT_EQ(post_send(left_.get(), wr, a_.sge(0, 8)), 0);
-  poll(cq_.get(), 5);
+  write_five_times();
   const uint64_t all = counted("rx_write_requests");
   Unreadable unreadable;
   std::thread inside([&] {
