@@ -10,6 +10,8 @@ class App;
 
 namespace uroce::launcher {
 
+class Settings;
+
 inline constexpr int kUsageError = 2;
 inline constexpr int kCannotExecute = 126;  // the same codes as in a shell
 inline constexpr int kNotFound = 127;
@@ -19,6 +21,9 @@ int fail(const std::string& message);
 
 /// `program` are the words after "--".
 void add_run(CLI::App& app, const std::vector<std::string>& program, int& exit_code);
+/// Becomes the program, with uroce as its RDMA device; returns the exit code when it cannot.
+int run(Settings& settings, std::vector<std::string> words);
+void add_ping(CLI::App& app, int& exit_code);
 void add_doctor(CLI::App& app, int& exit_code);
 void add_stats(CLI::App& app, int& exit_code);
 void add_capture(CLI::App& app, int& exit_code);

@@ -22,6 +22,7 @@ int main(int argc, char** argv) {
   const std::vector<std::string> program(std::min(separator + 1, argv + argc), argv + argc);
   int exit_code = 0;
   add_run(app, program, exit_code);
+  add_ping(app, exit_code);
   add_doctor(app, exit_code);
   add_list(app, exit_code);
   add_stats(app, exit_code);

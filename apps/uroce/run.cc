@@ -12,7 +12,6 @@
 #include "settings.h"
 
 namespace uroce::launcher {
-namespace {
 
 int run(Settings& settings, std::vector<std::string> words) {
   if (words.empty()) return fail("no program given: uroce run [OPTIONS] -- PROGRAM ARGS...");
@@ -40,8 +39,6 @@ int run(Settings& settings, std::vector<std::string> words) {
                errno == ENOENT ? "; `uroce doctor` says what is installed" : "");
   return code;
 }
-
-}  // namespace
 
 void add_run(CLI::App& app, const std::vector<std::string>& program, int& exit_code) {
   CLI::App* command = app.add_subcommand("run", "run a program over uroce: uroce run [OPTIONS] -- PROGRAM ARGS...");

@@ -24,8 +24,8 @@ Floors, an arrow points only downwards:
     {packet, host} < pmd/udp: a DPDK driver of the kernel's sockets, which has to know the headers and the iCRC
 
 Of `pmd/`, only vdev, shmlan and udp know `roce/`, and nothing of `roce/` knows `pmd/`. Only roce/dpdk, pmd/ethdev, pmd/vdev,
-pmd/shmlan, pmd/udp, apps and verbs_shim include DPDK's headers. Only verbs_shim and apps/examples, which include nothing of the house, include the
-verbs headers; apps/examples/library includes the library's headers, as its users do, and DPDK's. The floors that are pure
+pmd/shmlan, pmd/udp, apps and verbs_shim include DPDK's headers. Only verbs_shim and programs that are written as others write theirs include the
+verbs headers: apps/examples, which include nothing of the house, and apps/uroce_ping, which has its command line from apps; apps/examples/library includes the library's headers, as its users do, and DPDK's. The floors that are pure
 logic include nothing that reads a clock, opens a file or starts a thread.
 """
 
@@ -66,6 +66,7 @@ for floor in BELOW:
     BELOW[floor] = ["include"] + BELOW[floor]
 BELOW["include"] = []
 BELOW["apps/examples"] = []
+BELOW["apps/uroce_ping"] = ["apps"]
 BELOW["apps/examples/library"] = ["include"]
 BELOW["pmd/hw"] = []
 BELOW["pmd/vfio_user"] = ["pmd/hw"]
@@ -77,7 +78,7 @@ BELOW["pmd/udp"] = ["include", "base", "packet", "host", "pmd/vdev"]
 BELOW["apps"] += ["pmd/hw", "pmd/vfio_user", "pmd/card"]
 
 DPDK_ALLOWED = {"dpdk", "apps", *JUDGES, "apps/examples/library", "verbs_shim", "pmd/ethdev", "pmd/vdev", "pmd/shmlan", "pmd/udp"}
-VERBS_ALLOWED = {"verbs_shim", "apps/examples"}
+VERBS_ALLOWED = {"verbs_shim", "apps/examples", "apps/uroce_ping"}
 PURE = {"include", "packet", "cm", "engine_cm", "transport", "congestion", "engine", "fabric", "capture", *TOOLS}
 IMPURE_HEADERS = re.compile(
     r"^(sys/|linux/|net/|netinet/|arpa/|unistd\.h|fcntl\.h|poll\.h|pthread\.h|time\.h|ctime$|thread$|mutex$|shared_mutex$|"
@@ -98,7 +99,7 @@ def floor_of(path: pathlib.PurePath) -> str:
         return parts[1] if len(parts) > 2 else "roce"
     if parts[:3] == ("apps", "examples", "library"):
         return "/".join(parts[:3])
-    if parts[0] == "pmd" or parts[:2] == ("apps", "examples") or "/".join(parts[:2]) in JUDGES:
+    if parts[0] == "pmd" or parts[:2] in (("apps", "examples"), ("apps", "uroce_ping")) or "/".join(parts[:2]) in JUDGES:
         return "/".join(parts[:2])
     return parts[0] if parts[0] in BELOW else ""
 

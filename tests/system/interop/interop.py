@@ -30,6 +30,7 @@ import isolation
 import lab
 from children import Children
 from guest import Guest, GuestTrouble
+import pings
 import reboots
 import together
 from rows import all_rows
@@ -47,7 +48,7 @@ def tests():
     """(name, the set that it is in, function of the bench)"""
     for row in all_rows():
         yield row.name, "short" if row.short else "rest", lambda bench, row=row: run_row(row, bench)
-    for scenario in (*reboots.SCENARIOS, *together.SCENARIOS, *host_sockets.SCENARIOS, *connections.SCENARIOS, *groups.SCENARIOS):
+    for scenario in (*reboots.SCENARIOS, *together.SCENARIOS, *host_sockets.SCENARIOS, *connections.SCENARIOS, *groups.SCENARIOS, *pings.SCENARIOS):
         yield scenario.name, "short" if scenario.short else "rest", scenario.run
 
 
@@ -59,9 +60,8 @@ def chosen(arguments):
 
 
 def own_programs(uroce):
-    """Programs of the tests, from the build directory."""
-    folder = uroce.parent.parent / "tests" / "system" / "interop"
-    return {name: folder / name for name in ("verbs_data",)}
+    """Programs that are not installed, from the build directory."""
+    return {"verbs_data": uroce.parent.parent / "tests" / "system" / "interop" / "verbs_data", "uroce-ping": uroce.parent / "uroce-ping"}
 
 
 def judges(uroce):

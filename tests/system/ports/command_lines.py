@@ -17,6 +17,8 @@ REFUSED = [
     ("uroce-switch", ["--ports", "1"], "more --port"),
     ("uroce-switch", ["--ports", "x"], "uroce-switch --help"),
     ("uroced", ["--port", "lo"], "net_af_packet0,iface=lo"),
+    ("uroce-ping", [], "which host?"),
+    ("uroce-ping", ["--serve", "192.0.2.1"], "takes no HOST"),
     ("uroce-lint", [], "which capture"),
     ("uroce-replay", [], "which capture"),
     ("uroce-drill", [], "uroce-drill --help"),

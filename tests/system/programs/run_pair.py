@@ -30,6 +30,7 @@ import hardships
 import measures
 import message_stacks
 import network
+import pings
 import places
 import raw_programs
 import segments
@@ -125,7 +126,7 @@ def all_tests():
                      *bad_cables.SCENARIOS, *client_programs.SCENARIOS, *cm_programs.SCENARIOS, *hardships.SCENARIOS,
                      *uplinks.SCENARIOS, *xrc_programs.SCENARIOS, *message_stacks.SCENARIOS, *storage.SCENARIOS,
                      *checkouts.SCENARIOS, *device_suite.SCENARIOS, *verbs_suite.SCENARIOS, *raw_programs.SCENARIOS,
-                     *places.SCENARIOS, *sockets.SCENARIOS, *network.SCENARIOS, *demo.SCENARIOS, *direct_copies.SCENARIOS):
+                     *places.SCENARIOS, *sockets.SCENARIOS, *network.SCENARIOS, *pings.SCENARIOS, *demo.SCENARIOS, *direct_copies.SCENARIOS):
         suite = everyday.suite_of(scenario.name, scenario.suite, scenario.wire)
         tests[scenario.name] = (suite, scenario.timeout_s, scenario.company,
                                 lambda uroce, scenario=scenario: scenario.run(uroce))
