@@ -104,7 +104,7 @@ def _perftests():
                 suite = "programs" if kind == "bw" and operation != "read" else "long"
                 yield perftest(f"ib_{operation}_{kind}", "_all_sizes_short", "-a", "-n", count, sizes=tuple(ALL_SIZES),
                                suite=suite, timeout_s=150)
-            yield perftest(program, "_all_sizes", "-a", sizes=tuple(ALL_SIZES), suite="long", timeout_s=400)
+            yield perftest(program, "_all_sizes", "-a", "-n", "1000", sizes=tuple(ALL_SIZES), suite="long", timeout_s=400)
             yield perftest(program, "_all_sizes_veth", "-a", "-n", "50", sizes=tuple(ALL_SIZES), wire="veth",
                            suite="long", timeout_s=200)
     yield from _special_perftests()

@@ -66,15 +66,14 @@ def cm_events_refused(session):
 
 
 EXAMPLES = (
-    Scenario("example_cm_events", functools.partial(_examples_by_port, "cm_events", count=3, answers=(r"^the server$",)),
-             company="beside"),
-    Scenario("example_cm_events_refused", cm_events_refused, suite="long", company="beside"),
+    Scenario("example_cm_events", functools.partial(_examples_by_port, "cm_events", count=3, answers=(r"^the server$",))),
+    Scenario("example_cm_events_refused", cm_events_refused, suite="long"),
     Scenario("example_endpoints", functools.partial(_examples_by_port, "endpoints", answers=(
-        r"^ONE CONNECTION,$", r"^TWO ENDPOINTS,$", r"^AND NO EVENT LOOP$")), company="beside"),
+        r"^ONE CONNECTION,$", r"^TWO ENDPOINTS,$", r"^AND NO EVENT LOOP$"))),
     Scenario("example_write_then_send", functools.partial(_examples_by_port, "write_then_send", answers=(
-        r"^wrote 1048576 bytes$",), server_says=(r"^1048576 bytes are there, and right$",)), company="beside"),
-    Scenario("example_multicast", multicast, company="beside"),
-    Scenario("example_verbs_pingpong", verbs_pingpong, company="beside"),
+        r"^wrote 1048576 bytes$",), server_says=(r"^1048576 bytes are there, and right$",))),
+    Scenario("example_multicast", multicast),
+    Scenario("example_verbs_pingpong", verbs_pingpong),
 )
 
 
@@ -172,10 +171,10 @@ def forms_of_other_releases(session):
 
 SCENARIOS = [
     *EXAMPLES,
-    Scenario("verbs_forms", forms, suite="long", company="beside"),
+    Scenario("verbs_forms", forms, suite="long"),
     Scenario("verbs_forms_of_other_releases", forms_of_other_releases, suite="long", timeout_s=90),
     *_qperf_tests(),
-    Scenario("pyverbs", pyverbs, company="beside"),
-    Scenario("pyverbs_tag_matching", pyverbs_tag_matching, company="beside"),
+    Scenario("pyverbs", pyverbs),
+    Scenario("pyverbs_tag_matching", pyverbs_tag_matching),
     Scenario("ib_write_bw_infinite", infinite, suite="long"),
 ]

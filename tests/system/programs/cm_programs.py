@@ -304,15 +304,15 @@ def scenarios():
         yield Scenario(f"cm_{case.name}_switch_lossy", functools.partial(run_case, case, "switch_lossy"),
                        wire="switch_lossy", suite="long", timeout_s=case.timeout_s + 30)
     for body in (rcopy, nobody_listens, killed_server, killed_peer, sockets_of_tcp, udpong):
-        yield Scenario(f"cm_{body.__name__}", functools.partial(body, "segment"), timeout_s=90, company="beside")
+        yield Scenario(f"cm_{body.__name__}", functools.partial(body, "segment"), timeout_s=90)
     for wire, suite in {"segment": "programs", **WIRES}.items():
         name = "cm_multicast" if wire == "segment" else f"cm_multicast_{wire}"
         yield Scenario(name, functools.partial(multicast, wire), wire=wire, suite=suite if wire in ("segment", "veth") else "long",
-                       timeout_s=60, company="beside")
-    yield Scenario("cm_multicast_no_loopback", functools.partial(multicast, "segment", options=("-l",)), timeout_s=60, company="beside")
+                       timeout_s=60)
+    yield Scenario("cm_multicast_no_loopback", functools.partial(multicast, "segment", options=("-l",)), timeout_s=60)
     yield Scenario("cm_libfabric_msg", functools.partial(libfabric, "verbs", "msg"), timeout_s=90)
     yield Scenario("cm_libfabric_rdm", functools.partial(libfabric, "verbs;ofi_rxm", "rdm"), timeout_s=90)
-    yield Scenario("cm_nobody_listens_veth", functools.partial(nobody_listens, "veth"), wire="veth", suite="veth", company="beside")
+    yield Scenario("cm_nobody_listens_veth", functools.partial(nobody_listens, "veth"), wire="veth", suite="veth")
 
 
 SCENARIOS = list(scenarios())

@@ -114,7 +114,7 @@ class Killed:
     def scenario(self):
         name = f"{self.program}_peer_killed" + ("" if self.wire == "segment" else f"_{self.wire}")
         return Scenario(name, _peer_killed(self.program, *self.options), wire=self.wire,
-                        suite={"segment": "programs", "veth": "veth"}.get(self.wire, "long"), company="beside")
+                        suite={"segment": "programs", "veth": "veth"}.get(self.wire, "long"))
 
 
 SCENARIOS = [
@@ -127,16 +127,16 @@ SCENARIOS = [
         Killed("ib_send_bw", ("-D", "30"), wire="card"),
         Killed("ib_write_bw", ("-D", "30"), wire="veth"),
     )),
-    Scenario("both_ends_taken", both_ends_taken, "card", company="beside"),
-    Scenario("end_free_again", end_free_again, "card", company="beside"),
-    Scenario("no_such_driver", _refused("--port", "net_nosuch0", says=("net_nosuch0",)), company="beside"),
-    Scenario("no_such_interface", _refused("--port", "net_af_packet0,iface=nosuch7", says=("nosuch7",)), company="beside"),
-    Scenario("no_such_card", _refused("--port", "0000:7f:1f.7", says=("7f:1f.7",)), company="beside"),
-    Scenario("malformed_address", _refused("--addr", "999.1.1.1/24", says=("999.1.1.1/24",)), company="beside"),
-    Scenario("malformed_prefix", _refused("--addr", "10.0.0.1/77", says=("10.0.0.1/77",)), company="beside"),
-    Scenario("no_such_program", _refused(program=("nosuch-program-7",), says=("nosuch-program-7",)), company="beside"),
-    Scenario("no_such_conf", _refused("--conf", "/nosuch/file.conf", says=("/nosuch/file.conf",)), company="beside"),
-    Scenario("malformed_configuration", malformed_configuration, company="beside"),
-    Scenario("no_rights", no_rights, company="beside"),
-    Scenario("doctor", doctor, company="beside"),
+    Scenario("both_ends_taken", both_ends_taken, "card"),
+    Scenario("end_free_again", end_free_again, "card"),
+    Scenario("no_such_driver", _refused("--port", "net_nosuch0", says=("net_nosuch0",))),
+    Scenario("no_such_interface", _refused("--port", "net_af_packet0,iface=nosuch7", says=("nosuch7",))),
+    Scenario("no_such_card", _refused("--port", "0000:7f:1f.7", says=("7f:1f.7",))),
+    Scenario("malformed_address", _refused("--addr", "999.1.1.1/24", says=("999.1.1.1/24",))),
+    Scenario("malformed_prefix", _refused("--addr", "10.0.0.1/77", says=("10.0.0.1/77",))),
+    Scenario("no_such_program", _refused(program=("nosuch-program-7",), says=("nosuch-program-7",))),
+    Scenario("no_such_conf", _refused("--conf", "/nosuch/file.conf", says=("/nosuch/file.conf",))),
+    Scenario("malformed_configuration", malformed_configuration),
+    Scenario("no_rights", no_rights),
+    Scenario("doctor", doctor),
 ]

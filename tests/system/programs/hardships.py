@@ -207,13 +207,13 @@ _NO_HUGEPAGES = ("umount -a -t hugetlbfs\n"
 
 
 SCENARIOS = [
-    Scenario("segment_stale_directory", stale_directory, "segment", company="beside"),
+    Scenario("segment_stale_directory", stale_directory, "segment"),
     Scenario("segment_shm_full", _works(lambda: _mounts(
         "mount -t tmpfs -o size=4k none /dev/shm\nhead -c 4096 /dev/zero > /dev/shm/full")), "segment"),
-    Scenario("segment_read_only_root", read_only_root, "segment", company="beside"),
+    Scenario("segment_read_only_root", read_only_root, "segment"),
     Scenario("segment_full_directory", full_directory, "segment"),
     Scenario("segment_no_hugepages", _works(lambda: _mounts(_NO_HUGEPAGES)), "segment"),
-    Scenario("segment_few_descriptors", few_descriptors, "segment", company="beside"),
-    Scenario("segment_other_user", other_user, "segment", company="beside"),
-    Scenario("segment_user_namespace", user_namespace, "segment", company="beside"),
+    Scenario("segment_few_descriptors", few_descriptors, "segment"),
+    Scenario("segment_other_user", other_user, "segment"),
+    Scenario("segment_user_namespace", user_namespace, "segment"),
 ]

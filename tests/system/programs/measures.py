@@ -101,5 +101,5 @@ SCENARIOS = [
              suite="long", timeout_s=60),
     Scenario("qperf_bw", _qperf(("rc_bw", "rc_rdma_write_bw", "rc_rdma_read_bw"),
                                 {test: ("bw", 50e6) for test in ("rc_bw", "rc_rdma_write_bw", "rc_rdma_read_bw")}),
-             suite="long", timeout_s=60),
+             suite="long", timeout_s=60, company="alone"),
 ]

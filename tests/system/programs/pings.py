@@ -99,13 +99,13 @@ def wrong_words(session):
 
 
 SCENARIOS = [
-    Scenario("ping_segment", _served("127.0.0.1", 4096, "shmlan"), timeout_s=60, company="beside"),
-    Scenario("ping_segment_six", _served("::1", 4096, "shmlan"), timeout_s=60, company="beside"),
-    Scenario("ping_network", _served("10.77.0.1", 4096), "network", "veth", timeout_s=90, company="beside"),
-    Scenario("ping_network_six", _served("fd77::1", 1024), "network_1500", "veth", timeout_s=90, company="beside"),
-    Scenario("ping_nobody_serves", nobody_serves, "network", "veth", timeout_s=90, company="beside"),
-    Scenario("ping_nobody_there", nobody_there, "network", "veth", timeout_s=120, company="beside"),
-    Scenario("ping_small_way", small_way, "udp_router", "veth", timeout_s=120, company="beside"),
-    Scenario("ping_bad_cable", bad_cable, timeout_s=60, company="beside"),
-    Scenario("ping_wrong_words", wrong_words, timeout_s=60, company="beside"),
+    Scenario("ping_segment", _served("127.0.0.1", 4096, "shmlan"), timeout_s=60),
+    Scenario("ping_segment_six", _served("::1", 4096, "shmlan"), timeout_s=60),
+    Scenario("ping_network", _served("10.77.0.1", 4096), "network", "veth", timeout_s=90),
+    Scenario("ping_network_six", _served("fd77::1", 1024), "network_1500", "veth", timeout_s=90),
+    Scenario("ping_nobody_serves", nobody_serves, "network", "veth", timeout_s=90),
+    Scenario("ping_nobody_there", nobody_there, "network", "veth", timeout_s=120),
+    Scenario("ping_small_way", small_way, "udp_router", "veth", timeout_s=120),
+    Scenario("ping_bad_cable", bad_cable, timeout_s=60),
+    Scenario("ping_wrong_words", wrong_words, timeout_s=60),
 ]

@@ -125,7 +125,7 @@ def hosts_of_their_own(session):
 
 
 SCENARIOS = [
-    Scenario("segment_other_hostnames", one_host, "hostnames", company="beside"),
-    Scenario("segment_other_process_numbers", one_host, "processes", company="beside"),
-    Scenario("segment_shared_directory", hosts_of_their_own, "directory", "veth", company="beside"),
+    Scenario("segment_other_hostnames", one_host, "hostnames"),
+    Scenario("segment_other_process_numbers", one_host, "processes"),
+    Scenario("segment_shared_directory", hosts_of_their_own, "directory", "veth"),
 ]

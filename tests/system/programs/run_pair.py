@@ -117,10 +117,9 @@ def all_tests():
     """name -> (suite, timeout in seconds, "beside" others or "alone", function of the launcher's path)."""
     tests = {}
     for case in (*all_cases(), *uplinks.cases(), *sockets.cases(), *network.cases(), *xrc_programs.cases()):
-        # Two short pairs at a time wait for different things; but a test that reserves hugepages takes them from
-        # others.
+        # Two pairs at a time wait for different things; but a test that reserves hugepages takes them from others.
         suite = everyday.suite_of(case.name, case.suite, case.wire)
-        company = "alone" if case.needs or case.suite == "long" or case.hogs else "beside"
+        company = "alone" if case.needs or case.hogs else "beside"
         tests[case.name] = (suite, case.timeout_s, company, lambda uroce, case=case: run_case(case, uroce))
     for scenario in (*singles.SCENARIOS, *measures.SCENARIOS, *stacks.SCENARIOS, *faults.SCENARIOS, *segments.SCENARIOS,
                      *bad_cables.SCENARIOS, *client_programs.SCENARIOS, *cm_programs.SCENARIOS, *hardships.SCENARIOS,

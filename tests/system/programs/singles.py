@@ -111,13 +111,13 @@ def rdma_resource(session):
 
 
 SCENARIOS = [
-    Scenario("rdma_resource", rdma_resource, company="beside"),
-    Scenario("rdma_tool", rdma_tool, company="beside"),
-    Scenario("ibv_devices", devices, company="beside"),
-    Scenario("ibv_devinfo", devinfo, company="beside"),
-    Scenario("ibv_devinfo_list", devinfo_list, company="beside"),
-    Scenario("ibv_devinfo_verbose", devinfo_verbose, company="beside"),
-    Scenario("ibv_devinfo_other_device", devinfo_other_device, company="beside"),
-    Scenario("ibv_asyncwatch", asyncwatch, company="beside"),
-    Scenario("ibv_devinfo_veth", devinfo_verbose, wire="veth", suite="veth", company="beside"),
+    Scenario("rdma_resource", rdma_resource),
+    Scenario("rdma_tool", rdma_tool),
+    Scenario("ibv_devices", devices),
+    Scenario("ibv_devinfo", devinfo),
+    Scenario("ibv_devinfo_list", devinfo_list),
+    Scenario("ibv_devinfo_verbose", devinfo_verbose),
+    Scenario("ibv_devinfo_other_device", devinfo_other_device),
+    Scenario("ibv_asyncwatch", asyncwatch),
+    Scenario("ibv_devinfo_veth", devinfo_verbose, wire="veth", suite="veth"),
 ]

@@ -307,11 +307,11 @@ def small_way(session):
 
 
 SCENARIOS = [
-    Scenario("udp_rping", rping, "udp", "veth", timeout_s=90, company="beside"),
-    Scenario("udp_rping_packet", rping, "udp_packet", "veth", timeout_s=90, company="beside"),
-    Scenario("udp_exact", _exact(1000), "udp_cut", "veth", timeout_s=60, company="beside"),
-    Scenario("udp_exact_six", _exact(1000, "-x", "2"), "udp_cut", "veth", timeout_s=60, company="beside"),
-    Scenario("udp_refused", refused, "udp", "veth", company="beside"),
+    Scenario("udp_rping", rping, "udp", "veth", timeout_s=90),
+    Scenario("udp_rping_packet", rping, "udp_packet", "veth", timeout_s=90),
+    Scenario("udp_exact", _exact(1000), "udp_cut", "veth", timeout_s=60),
+    Scenario("udp_exact_six", _exact(1000, "-x", "2"), "udp_cut", "veth", timeout_s=60),
+    Scenario("udp_refused", refused, "udp", "veth"),
     Scenario("udp_several", several, "udp_uplink", "veth", timeout_s=90),
-    Scenario("udp_small_way", small_way, "udp_router", "veth", timeout_s=120, company="beside"),
+    Scenario("udp_small_way", small_way, "udp_router", "veth", timeout_s=120),
 ]

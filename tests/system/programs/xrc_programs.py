@@ -82,16 +82,15 @@ def scenarios():
     for name, options, suite in (("", (), "programs"), ("_events", ("-e",), "programs"),
                                  ("_large", ("-s", "200000", "-n", "100"), "long")):
         yield Scenario(f"ibv_xsrq_pingpong{name}", functools.partial(pingpong, options, "segment"), suite=suite,
-                       timeout_s=60, company="beside")
-    yield Scenario("ibv_xsrq_pingpong_two_clients", two_clients, timeout_s=60, company="beside")
+                       timeout_s=60)
+    yield Scenario("ibv_xsrq_pingpong_two_clients", two_clients, timeout_s=60)
     for case in (CM_CASE, CM_CASE_RC):
-        yield Scenario(f"cm_{case.name}", functools.partial(cm_programs.run_case, case, "segment"), timeout_s=60,
-                       company="beside")
+        yield Scenario(f"cm_{case.name}", functools.partial(cm_programs.run_case, case, "segment"), timeout_s=60)
     for wire, suite in WIRES.items():
         yield Scenario(f"ibv_xsrq_pingpong_{wire}", functools.partial(pingpong, (), wire), wire=wire, suite=suite,
-                       timeout_s=60, company="beside")
+                       timeout_s=60)
         yield Scenario(f"cm_{CM_CASE.name}_{wire}", functools.partial(cm_programs.run_case, CM_CASE, wire), wire=wire,
-                       suite=suite, timeout_s=60, company="beside")
+                       suite=suite, timeout_s=60)
 
 
 SCENARIOS = list(scenarios())
