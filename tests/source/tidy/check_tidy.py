@@ -110,7 +110,7 @@ def check_floors(tree):
     folders = {path.name: path for wing in ("roce", "roce/tools") if (tree.root / wing).is_dir()
                for path in (tree.root / wing).iterdir() if path.is_dir() and path.name != "tools"}
     folders.update({f"pmd/{path.name}": path for path in (tree.root / "pmd").iterdir() if path.is_dir()})
-    parts_of_apps = ("apps/examples", "apps/examples/library", "apps/uroce_drill", "apps/uroce_lint", "apps/uroce_replay",
+    parts_of_apps = ("apps/examples", "apps/examples/library", "apps/uroce_drill", "apps/uroce_lint", "apps/uroce_ping", "apps/uroce_replay",
                      "apps/uroce_sim")
     folders.update({name: tree.root / name for name in ("apps", *parts_of_apps, "verbs_shim")
                     if name not in parts_of_apps or (tree.root / name).is_dir()})
