@@ -31,6 +31,7 @@ import threading
 import time
 
 import rules
+from confined import confine, why_not
 from folders import ALONE, BY_HAND, FOLDERS, TOO_LARGE, Folder
 from hand_edits import HandEdit, edited, read_edits
 
@@ -49,6 +50,7 @@ QUICK = {"uroce:unit", "uroce:conformance"}
 # Freed memory is overwritten, as under `meson test`; here in small blocks too, as the sanitizers of `./check --full`
 # see them.
 SCRIBBLES = {"MALLOC_PERTURB_": "165", "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
+REMOVES = re.compile(r"\b(unlink(at)?|rmdir|rename(at2?)?|remove|remove_\w+|f?truncate(64)?)\(")
 IN_MEMORY = {"uroce:sim", "uroce:conformance", "uroce:unit"}  # suites with the same result every time
 
 
@@ -180,6 +182,7 @@ class Tree:
     def __init__(self, place: pathlib.Path):
         self.source, self.build, self.tools = place, place / "build", place / "build-tools"
         self.tests, self.targets, self.plain, self.known = {}, {}, {}, {}
+        self.confined = True
 
     def copy(self, build: pathlib.Path):
         """Copies the tree and its build as they are, with their times: nothing is compiled again."""
@@ -198,6 +201,9 @@ class Tree:
             file.write_text(file.read_text(encoding="utf-8").replace(f"{build}/", f"{self.build}/"), encoding="utf-8")
             os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
         self.wrap_compiler()
+        if why := why_not(self.source):
+            self.confined = False
+            print(f"this machine does not confine what a mutant writes ({why}): none is drawn in files that remove others")
         for what in ("tests", "targets"):
             said = subprocess.run(["meson", "introspect", f"--{what}", str(build)], capture_output=True, text=True, check=True).stdout
             moved = {str(build): self.build, str(ROOT): self.source}
@@ -252,6 +258,11 @@ class Tree:
                               env=environment, check=False)
         return "" if made.returncode == 0 else made.stdout[-3000:] + made.stderr
 
+    def bounds(self):
+        in_bounds()
+        if self.confined:
+            confine(self.source)
+
     def fails(self, name: str, patience: int = 1) -> str:
         """Why the test fails, or "" when it passes."""
         test = self.tests[name]
@@ -260,7 +271,7 @@ class Tree:
             command.append("--gtest_fail_fast")
         command = [word + ":-" + TOO_LARGE if word.startswith(FILTER) else word for word in command]
         run = subprocess.Popen(command, cwd=test["workdir"] or self.build, env={**os.environ, **SCRIBBLES, **test["env"]}, stdin=subprocess.DEVNULL,
-                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True, preexec_fn=in_bounds)
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True, preexec_fn=self.bounds)
         try:
             begun = time.monotonic()
             said, _ = run.communicate(timeout=max(patience * min(test["timeout"], PATIENCE_S), SLOWER * TOOK.get(name, 0)))
@@ -410,6 +421,8 @@ def main() -> int:
             run.list = "by_hand"
             run.survivors = {mutant.handle: (mutant.edit.verdict, mutant.edit.reason) for mutant in mutants if mutant.edit.verdict in KINDS}
         run.mutants = [mutant for mutant in run.mutants if mutant.handle not in arguments.skip]
+        if not trees[0].confined:
+            run.mutants = [mutant for mutant in run.mutants if not REMOVES.search((ROOT / mutant.file).read_text(encoding="utf-8"))]
         if arguments.handle:
             run.mutants = [mutant for mutant in run.mutants if mutant.handle in arguments.handle]
         print(f"{folder.name}: {len(trees[0].tests)} tests, ready after {time.monotonic() - begun:.0f} s", flush=True)
