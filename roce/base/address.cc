@@ -2,7 +2,9 @@
 
 #include <arpa/inet.h>
 
+#include <algorithm>
 #include <charconv>
+#include <cstddef>
 #include <cstdio>
 
 namespace uroce {
@@ -42,13 +44,17 @@ std::string to_string(const IpAddress& ip) {
 }
 
 std::optional<MacAddress> parse_mac(std::string_view text) {
-  const std::string copy(text);
+  // No scanf: it takes spaces and signs, too.
   MacAddress mac;
-  auto& b = mac.bytes;
-  int used = 0;
-  const int n = std::sscanf(copy.c_str(), "%2hhx:%2hhx:%2hhx:%2hhx:%2hhx:%2hhx%n", &b[0], &b[1], &b[2], &b[3], &b[4],
-                            &b[5], &used);
-  if (n != 6 || static_cast<size_t>(used) != copy.size()) return std::nullopt;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  for (size_t i = 0; i < mac.bytes.size(); i++) {
+    if (i != 0 && (at == end || *at++ != ':')) return std::nullopt;
+    const auto [next, error] = std::from_chars(at, at + std::min<ptrdiff_t>(2, end - at), mac.bytes[i], 16);
+    if (error != std::errc()) return std::nullopt;
+    at = next;
+  }
+  if (at != end) return std::nullopt;
   return mac;
 }
 

@@ -54,12 +54,17 @@ TEST(MacAddress, ParseAndPrint) {
   const auto mac = parse_mac("52:54:00:AB:cd:01");
   ASSERT_TRUE(mac);
   EXPECT_EQ(to_string(*mac), "52:54:00:ab:cd:01");
+  EXPECT_EQ(mac->bytes, (std::array<uint8_t, 6>{0x52, 0x54, 0x00, 0xab, 0xcd, 0x01}));
+  EXPECT_EQ(parse_mac("2:0:0:0:f:1"), parse_mac("02:00:00:00:0f:01"));
   EXPECT_FALSE(mac->is_multicast());
   EXPECT_TRUE(parse_mac("01:00:5e:00:00:01")->is_multicast());
   EXPECT_TRUE(kBroadcastMac.is_multicast());
   EXPECT_TRUE(parse_mac("00:00:00:00:00:00")->is_zero());
-  for (const char* text : {"", "52:54:00:ab:cd", "52:54:00:ab:cd:01:02", "52:54:00:ab:cd:0g", "52-54-00-ab-cd-01",
-                           "52:54:00:ab:cd:01 ", "525400abcd01"}) {
+  for (const char* text :
+       {"", "52:54:00:ab:cd", "52:54:00:ab:cd:01:02", "52:54:00:ab:cd:0g", "52-54-00-ab-cd-01", "52:54:00:ab:cd:01 ",
+        "525400abcd01", " 52:54:00:ab:cd:01", "52: 4:00:ab:cd:01", "-1:54:00:ab:cd:01", "+1:54:00:ab:cd:01",
+        "52:54:0x:ab:cd:01", "52:54::ab:cd:01", "52:54:00:ab:cd:", ":54:00:ab:cd:01", "52:54:00:ab:cd:012",
+        "052:54:00:ab:cd:01", "52:54:00:ab:cd:01:"}) {
     EXPECT_FALSE(parse_mac(text)) << text;
   }
 }
