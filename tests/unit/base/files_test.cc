@@ -1,11 +1,17 @@
 #include "base/files.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <fstream>
+
+#include "base/unique_fd.h"
 
 namespace {
 
@@ -42,6 +48,48 @@ TEST(Files, NamesAndTrees) {
   remove_tree(root + "/nowhere");
   rmdir(outside.c_str());
   EXPECT_EQ(rmdir(root.c_str()), 0);
+}
+
+/// A program may have closed its standard input, and then the next descriptor is 0.
+TEST(FilesDeathTest, DescriptorZeroIsADescriptor) {
+  std::string root = testing::TempDir() + "files-XXXXXX";
+  ASSERT_NE(mkdtemp(root.data()), nullptr);
+  ASSERT_EQ(mkdir((root + "/tree").c_str(), 0700), 0);
+  std::ofstream(root + "/tree/file") << "goes";
+  const auto without_input = [&] {
+    close(0);
+    remove_tree(root + "/tree");
+    const bool nothing_left_open = fcntl(0, F_GETFD) < 0;
+    _exit(nothing_left_open ? 0 : 1);
+  };
+  EXPECT_EXIT(without_input(), testing::ExitedWithCode(0), "");
+  EXPECT_EQ(rmdir(root.c_str()), 0);
+}
+
+/// What does not fit is told with the kernel's reason, and all that was written is where it belongs.
+TEST(Files, WritesAllOrSaysWhy) {
+  std::string name = testing::TempDir() + "files-XXXXXX";
+  UniqueFd file(mkstemp(name.data()));
+  ASSERT_TRUE(file);
+  EXPECT_EQ(write_all(file.get(), "0123456789", 0), 0);
+  EXPECT_EQ(write_all(file.get(), "abc", 4), 0);
+  EXPECT_EQ(write_all(file.get(), "", 100), 0);
+  char read[16] = {};
+  EXPECT_EQ(pread(file.get(), read, sizeof read, 0), 10);
+  EXPECT_STREQ(read, "0123abc789");
+
+  const auto only_so_long = [&] {
+    signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{12, 12};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    _exit(write_all(file.get(), "vwxyz", 9));  // three of them fit
+  };
+  EXPECT_EXIT(only_so_long(), testing::ExitedWithCode(EFBIG), "");
+  EXPECT_EQ(pread(file.get(), read, sizeof read, 0), 12);
+  EXPECT_STREQ(read, "0123abc78vwx");
+  const UniqueFd unwritable(open(name.c_str(), O_RDONLY | O_CLOEXEC));
+  EXPECT_EQ(write_all(unwritable.get(), "x", 0), EBADF);
+  unlink(name.c_str());
 }
 
 }  // namespace

@@ -2,12 +2,19 @@
 #include "base/guarded_memory.h"
 
 #include <gtest/gtest.h>
+#include <ucontext.h>
 
 #include <algorithm>
 #include <vector>
 
 #include "fault_recovery.h"
 #include "mapped.h"
+
+extern "C" {
+// The linker's names for the ends of the guarded code, as in the tested file.
+extern const char __start_uroce_guarded[] __attribute__((visibility("hidden")));
+extern const char __stop_uroce_guarded[] __attribute__((visibility("hidden")));
+}
 
 namespace uroce {
 namespace {
@@ -134,6 +141,60 @@ TEST_F(GuardedMemoryHole, FileThatWasCut) {
   EXPECT_FALSE(try_copy(other_.data(), file.data(), kPage + 1));
 }
 
+/// What another core may see of a copy: the memory as it is after each of its instructions.
+class Stepped {
+ public:
+  template <class Function, class Look>
+  static void run(const Function& function, const Look& look) {
+    static const Look* each;
+    each = &look;
+    struct sigaction action {
+    }, before{};
+    action.sa_handler = [](int) { (*each)(); };
+    sigaction(SIGTRAP, &action, &before);
+    trap(0x100, ~uint64_t{0});
+    function();
+    trap(0, ~uint64_t{0x100});
+    sigaction(SIGTRAP, &before, nullptr);
+  }
+
+ private:
+  /// Sets or clears the processor's trap flag, below the red zone.
+  static void trap(uint64_t set, uint64_t keep) {
+    asm volatile("lea -128(%%rsp), %%rsp; pushfq; or %0, (%%rsp); and %1, (%%rsp); popfq; lea 128(%%rsp), %%rsp"
+                 :
+                 : "r"(set), "r"(keep)
+                 : "memory", "cc");
+  }
+};
+
+/// Programs wait for the last byte of a message, and for aligned words of four and eight bytes, with loads alone.
+TEST(GuardedMemory, TheLastByteComesLastAndWordsAreWhole) {
+  alignas(64) uint8_t dst[512];
+  uint8_t src[512];
+  std::fill(std::begin(src), std::end(src), uint8_t{0x5A});
+  for (const Kernel& kernel : kernels()) {
+    for (size_t bytes = std::max<size_t>(kernel.least, 1); bytes < 400; bytes += bytes < 80 ? 1 : 33) {
+      for (const size_t at : {size_t{0}, size_t{5}}) {
+        std::fill(std::begin(dst), std::end(dst), uint8_t{0});
+        size_t steps = 0, early = 0, torn = 0;
+        const auto look = [&] {
+          steps++;
+          const auto* const here = static_cast<const volatile uint8_t*>(dst) + at;
+          size_t there = 0;
+          for (size_t i = 0; i < bytes; i++) there += here[i] == 0x5A ? 1 : 0;
+          if (here[bytes - 1] == 0x5A && there != bytes) early++;
+          if (at == 0 && (bytes == 4 || bytes == 8) && there != 0 && there != bytes) torn++;
+        };
+        Stepped::run([&] { kernel.copy(dst + at, src, bytes); }, look);
+        ASSERT_GT(steps, 2u);
+        EXPECT_EQ(early, 0u) << bytes << " bytes: the last was there before others";
+        EXPECT_EQ(torn, 0u) << bytes << " bytes came in parts";
+      }
+    }
+  }
+}
+
 /// Only memory faults are recovered from, and only where they are expected.
 TEST(GuardedMemory, OtherFaultsAreNotOurs) {
   Mapped page(kPage, Mapped::Of::kNothing, PROT_NONE);
@@ -148,6 +209,28 @@ TEST(GuardedMemory, OtherFaultsAreNotOurs) {
     raise(SIGSEGV);
   };
   EXPECT_EXIT(send(), testing::KilledBySignal(SIGSEGV), "");
+}
+
+/// The instruction that faulted decides whose the fault is: the first and the last byte of the guarded code are inside,
+/// what is before and behind them is not.
+TEST(GuardedMemory, GuardedCodeEndsWhereItEnds) {
+  siginfo_t info{};
+  info.si_code = SEGV_MAPERR;
+  const auto recovers_at = [&](const char* instruction) {
+    ucontext_t context{};
+    const auto at = reinterpret_cast<greg_t>(instruction);
+    context.uc_mcontext.gregs[REG_RIP] = at;
+    const bool recovered = recover_from_fault(info, &context);
+    EXPECT_EQ(context.uc_mcontext.gregs[REG_RIP] == at, !recovered);
+    return recovered;
+  };
+  EXPECT_FALSE(recovers_at(nullptr));
+  EXPECT_FALSE(recovers_at(__start_uroce_guarded - 1));
+  EXPECT_TRUE(recovers_at(__start_uroce_guarded));
+  EXPECT_TRUE(recovers_at(__stop_uroce_guarded - 1));
+  EXPECT_FALSE(recovers_at(__stop_uroce_guarded));
+  info.si_code = SI_USER;
+  EXPECT_FALSE(recovers_at(__start_uroce_guarded));
 }
 
 }  // namespace
