@@ -24,7 +24,9 @@ bool Need::is_over(Instant now, bool programs, std::optional<Duration> asked_ago
 }
 
 bool WhileNeeded::has_programs() {
-  // What cannot be read says nothing.
+  // What cannot be read says nothing. A directory that was cleaned away is made again, here as by the programs.
+  std::string ignored;
+  if (!directory_.is_there() && !directory_.make_again(ignored)) return true;
   if (!directory_.scan()) return true;
   const auto& members = directory_.members();
   return std::any_of(members.begin(), members.end(), [this](const auto& member) {

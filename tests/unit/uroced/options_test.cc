@@ -28,6 +28,8 @@ std::optional<uint32_t> lanes(uint64_t bytes) {
   if (taken) return options.config.uplink->lanes_max;
   EXPECT_EQ(code, 2);
   EXPECT_NE(said.find("--max-memory"), std::string::npos) << said;
+  const std::string needed = std::to_string(kBase / 1000) + "K for frames, and " + std::to_string(kLane / 1000) + "K";
+  EXPECT_NE(said.find(needed), std::string::npos) << said;
   return std::nullopt;
 }
 
@@ -80,6 +82,35 @@ TEST(UrocedOptions, WhileNeededNeedsAHost) {
   testing::internal::CaptureStderr();
   EXPECT_FALSE(parse_options(static_cast<int>(std::size(words)), argv, options, code));
   EXPECT_NE(testing::internal::GetCapturedStderr().find("needs their --host"), std::string::npos);
+}
+
+/// Each of these is the one thing that is wrong, and is named.
+TEST(UrocedOptions, WhatIsWrongIsNamed) {
+  const struct {
+    std::vector<std::string> words;
+    const char* said;
+  } wrong[] = {
+      {{}, "which port?"},
+      {{"--port", "shmlan"}, "leads out of a segment"},
+      {{"--port", "nonsense:"}, "nonsense:"},
+      {{"--port", "net_null0", "--addr", "10.0.0.1", "--addr", "10.0.0"}, "10.0.0"},
+      {{"--port", "net_null0", "--rate", "fast"}, "--rate fast"},
+      {{"--port", "net_null0", "--host", "two words"}, "host 'two words'"},
+      {{"--port", "net_null0", "--host", std::string(33, 'h')}, "1 to 32"},
+      {{"--port", "net_null0", "--max-qps", "0"}, "--max-qps"},
+      {{"-l", "1", "--", "--rate", "fast"}, "--rate fast"},
+  };
+  for (auto [words, said] : wrong) {
+    words.insert(words.begin(), "uroced");
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    Options options;
+    int code = 0;
+    testing::internal::CaptureStderr();
+    EXPECT_FALSE(parse_options(static_cast<int>(argv.size()), argv.data(), options, code)) << said;
+    EXPECT_EQ(code, 2) << said;
+    EXPECT_NE(testing::internal::GetCapturedStderr().find(said), std::string::npos) << said;
+  }
 }
 
 /// The words before "--" are EAL's, the program's name included.
