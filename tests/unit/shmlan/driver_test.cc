@@ -128,10 +128,11 @@ TEST_F(ShmlanDriver, WhatIsNoFrameIsCountedAndNotSent) {
   start();
   send(Bytes(segment::kFrameBytes + 1));
   send(Bytes(13));
+  send(Bytes(14));  // the least that is a frame; nobody has its address
   send(to_peer(segment::kFrameBytes, 1));
   EXPECT_EQ(peer->receive(), Frames{to_peer(segment::kFrameBytes, 1)});
   EXPECT_EQ(port->stats().oerrors, 2u);
-  EXPECT_EQ(port->stats().opackets, 1u);
+  EXPECT_EQ(port->stats().opackets, 2u);
   EXPECT_EQ(port->xstat("tx_too_long"), 1u);
   EXPECT_EQ(port->xstat("tx_too_short"), 1u);
 }
@@ -188,6 +189,30 @@ TEST_F(ShmlanDriver, WithoutMbufsFramesWait) {
   EXPECT_GT(port->stats().rx_nombuf, 0u);
   for (rte_mbuf* mbuf : first) rte_pktmbuf_free(mbuf);
   EXPECT_EQ(port->receive(), (Frames{to_port(300, 3), to_port(300, 4)}));
+  port->close();
+  EXPECT_EQ(rte_mempool_in_use_count(few), 0u);
+  rte_mempool_free(few);
+}
+
+/// A lack of mbufs is counted when a frame waits for one: not when the burst is full, nor when nothing has come.
+TEST_F(ShmlanDriver, OnlyFramesThatWaitLackMbufs) {
+  rte_mempool* const few = rte_pktmbuf_pool_create("few", 3, 0, 0, kRoom + RTE_PKTMBUF_HEADROOM, 0);
+  PortSetup with = setup();
+  with.pool = few;
+  start(with);
+  for (uint8_t i = 0; i < 4; i++) peer->send(to_port(300, i));
+  const auto all = port->receive_mbufs(3);
+  EXPECT_EQ(all.size(), 3u);
+  EXPECT_EQ(port->stats().rx_nombuf, 0u) << "no more was asked for";
+  EXPECT_TRUE(port->receive_mbufs().empty());
+  EXPECT_EQ(port->stats().rx_nombuf, 1u) << "one waits";
+  EXPECT_EQ(port->xstat("rx_no_mbufs"), 1u);
+  rte_pktmbuf_free(all[0]);
+  const auto last = port->receive_mbufs();
+  EXPECT_EQ(last.size(), 1u);
+  EXPECT_TRUE(port->receive_mbufs().empty());
+  EXPECT_EQ(port->stats().rx_nombuf, 1u) << "nothing waits";
+  for (rte_mbuf* mbuf : {all[1], all[2], last.at(0)}) rte_pktmbuf_free(mbuf);
   port->close();
   EXPECT_EQ(rte_mempool_in_use_count(few), 0u);
   rte_mempool_free(few);
