@@ -66,6 +66,10 @@ uint32_t hosts_of(const WorkloadContext& context) { return context.network->host
 Made make_long(const Parameters& parameters, const WorkloadContext& context, std::string& error) {
   std::vector<std::pair<uint32_t, uint32_t>> pairs;
   const uint32_t hosts = hosts_of(context);
+  if (parameters.size() > 4) {
+    error = "expected long[:HOST>HOST,...[:APART[:LASTING]]]";
+    return nullptr;
+  }
   if (parameters.size() > 1) {
     for (const std::string_view word : split(parameters[1], ',')) {
       const size_t arrow = word.find('>');
@@ -85,7 +89,7 @@ Made make_long(const Parameters& parameters, const WorkloadContext& context, std
   }
   Duration apart{};
   Duration lasting{};
-  for (size_t i = 2; i < std::min<size_t>(parameters.size(), 4); i++) {
+  for (size_t i = 2; i < parameters.size(); i++) {
     if (parse_duration(parameters[i], i == 2 ? apart : lasting)) continue;
     error = "'" + std::string(parameters[i]) + "' is not a time";
     return nullptr;

@@ -92,13 +92,6 @@ TEST_F(ShmlanMember, WhatAnotherHasIsRefused) {
   EXPECT_EQ(TestPort("net_shmlan0", dir.path(), "mac=" + to_string(mac_of(2)) + ",addr=10.0.0.2/24").code, 0);
 }
 
-TEST_F(ShmlanMember, ABridgesMacIsFreeToUse) {
-  MemberRecord record = record_of("bridge", 9);
-  record.role = Role::kBridge;
-  const Node bridge(segment_dir(), record);
-  EXPECT_EQ(TestPort("net_shmlan0", dir.path(), "mac=" + to_string(mac_of(9))).code, 0);
-}
-
 TEST_F(ShmlanMember, ItsAddressIsKnownWithoutAsking) {
   TestPort port("net_shmlan0", dir.path(), "addr=10.0.0.5/24");
   Node program(segment_dir(), record_of("host", 1));
