@@ -17,49 +17,6 @@ using segment::test::Node;
 using segment::test::record_of;
 using segment::test::roce_frame;
 
-class ShmlanDriver : public ShmlanTest {
- protected:
-  void SetUp() override {
-    ShmlanTest::SetUp();
-    port = std::make_unique<TestPort>("net_shmlan0", dir.path(), "mac=02:75:00:00:00:02");
-    ASSERT_EQ(port->code, 0);
-    peer = std::make_unique<Node>(segment_dir(), record_of("host", 1));
-    qpn = peer->qpn();
-    peer->turn();
-  }
-  void TearDown() override {
-    port.reset();
-    peer.reset();
-    ShmlanTest::TearDown();
-  }
-  void start() { start(setup()); }
-  void start(const PortSetup& with) {
-    ASSERT_EQ(port->start(with), 0);
-    // Makes contact.
-    send(to_peer(60));
-    peer->send(to_port(60));
-    settle();
-    ASSERT_EQ(peer->receive().size(), 1u);
-    ASSERT_EQ(port->receive().size(), 1u);
-    ASSERT_EQ(rte_eth_stats_reset(port->id), 0);
-  }
-  void settle() {
-    for (int i = 0; i < 4; i++) {
-      peer->turn();
-      usleep(100);  // longer than a member waits before it looks for letters again
-      rte_mbuf* none = nullptr;
-      EXPECT_EQ(rte_eth_tx_burst(port->id, 0, &none, 0), 0);
-    }
-  }
-  void send(const Bytes& bytes, size_t piece = kRoom) { ASSERT_EQ(port->send(mbuf_of(bytes, piece)), 1); }
-  Bytes to_peer(size_t bytes, uint8_t seed = 0) const { return roce_frame(mac_of(1), qpn, bytes, seed); }
-  Bytes to_port(size_t bytes, uint8_t seed = 0) const { return roce_frame(mac_of(2), 0x123456, bytes, seed); }
-
-  std::unique_ptr<TestPort> port;
-  std::unique_ptr<Node> peer;
-  uint32_t qpn = 0;
-};
-
 TEST_F(ShmlanDriver, FramesOfEveryLengthGoBothWays) {
   start();
   for (const size_t bytes : {60u, 64u, 121u, 128u, 129u, 1000u, 1518u}) {
@@ -175,78 +132,6 @@ TEST_F(ShmlanDriver, LongFramesNeedRoom) {
   with.mtu = segment::kFrameBytes - 18 + 1;
   ASSERT_EQ(rte_eth_dev_stop(port->id), 0);
   EXPECT_EQ(port->start(with), -EINVAL) << "more than a frame of the segment";
-}
-
-TEST_F(ShmlanDriver, WithoutMbufsFramesWait) {
-  rte_mempool* const few = rte_pktmbuf_pool_create("few", 3, 0, 0, kRoom + RTE_PKTMBUF_HEADROOM, 0);
-  PortSetup with = setup();
-  with.pool = few;
-  start(with);
-  for (uint8_t i = 0; i < 5; i++) peer->send(to_port(300, i));
-  const auto first = port->receive_mbufs();
-  EXPECT_EQ(first.size(), 3u);
-  EXPECT_TRUE(port->receive_mbufs().empty());
-  EXPECT_GT(port->stats().rx_nombuf, 0u);
-  for (rte_mbuf* mbuf : first) rte_pktmbuf_free(mbuf);
-  EXPECT_EQ(port->receive(), (Frames{to_port(300, 3), to_port(300, 4)}));
-  port->close();
-  EXPECT_EQ(rte_mempool_in_use_count(few), 0u);
-  rte_mempool_free(few);
-}
-
-/// A lack of mbufs is counted when a frame waits for one: not when the burst is full, nor when nothing has come.
-TEST_F(ShmlanDriver, OnlyFramesThatWaitLackMbufs) {
-  rte_mempool* const few = rte_pktmbuf_pool_create("few", 3, 0, 0, kRoom + RTE_PKTMBUF_HEADROOM, 0);
-  PortSetup with = setup();
-  with.pool = few;
-  start(with);
-  for (uint8_t i = 0; i < 4; i++) peer->send(to_port(300, i));
-  const auto all = port->receive_mbufs(3);
-  EXPECT_EQ(all.size(), 3u);
-  EXPECT_EQ(port->stats().rx_nombuf, 0u) << "no more was asked for";
-  EXPECT_TRUE(port->receive_mbufs().empty());
-  EXPECT_EQ(port->stats().rx_nombuf, 1u) << "one waits";
-  EXPECT_EQ(port->xstat("rx_no_mbufs"), 1u);
-  rte_pktmbuf_free(all[0]);
-  const auto last = port->receive_mbufs();
-  EXPECT_EQ(last.size(), 1u);
-  EXPECT_TRUE(port->receive_mbufs().empty());
-  EXPECT_EQ(port->stats().rx_nombuf, 1u) << "nothing waits";
-  for (rte_mbuf* mbuf : {all[1], all[2], last.at(0)}) rte_pktmbuf_free(mbuf);
-  port->close();
-  EXPECT_EQ(rte_mempool_in_use_count(few), 0u);
-  rte_mempool_free(few);
-}
-
-/// When a frame does not fit, all its mbufs are free for the next one, and none of its bytes is in that.
-TEST_F(ShmlanDriver, WhenThePoolEndsInTheMiddleOfAFrameItsMbufsComeBack) {
-  rte_mempool* const few = rte_pktmbuf_pool_create("few", 3, 0, 0, kRoom + RTE_PKTMBUF_HEADROOM, 0);
-  PortSetup with = setup();
-  with.pool = few;
-  with.mtu = 4300;
-  with.rx_offloads = RTE_ETH_RX_OFFLOAD_SCATTER;
-  start(with);
-  for (uint8_t round = 1; round <= 3; round++) {
-    rte_mbuf* const kept = rte_pktmbuf_alloc(few);
-    peer->send(to_port(4300, round));
-    EXPECT_TRUE(port->receive_mbufs().empty());
-    EXPECT_EQ(port->xstat("rx_no_mbufs"), round);
-    EXPECT_EQ(rte_mempool_in_use_count(few), 2u) << "that one, and one that is ready for the next frame";
-    rte_pktmbuf_free(kept);
-    peer->turn();
-    for (const size_t bytes : {100u, 4300u}) {
-      peer->send(to_port(bytes, 100));
-      const auto mbufs = port->receive_mbufs();
-      ASSERT_EQ(mbufs.size(), 1u);
-      EXPECT_EQ(rte_mbuf_check(mbufs[0], 1, nullptr), 0);
-      EXPECT_EQ(mbufs[0]->nb_segs, bytes == 100 ? 1 : 3);
-      rte_pktmbuf_free(mbufs[0]);
-      peer->turn();
-    }
-  }
-  port->close();
-  EXPECT_EQ(rte_mempool_in_use_count(few), 0u);
-  rte_mempool_free(few);
 }
 
 TEST_F(ShmlanDriver, StatisticsCountFramesAndBytesUntilTheyAreReset) {

@@ -134,4 +134,52 @@ class ShmlanTest : public testing::Test {
   rte_mempool* pool = nullptr;
 };
 
+/// A port, and a program on its segment.
+class ShmlanDriver : public ShmlanTest {
+ protected:
+  void SetUp() override {
+    ShmlanTest::SetUp();
+    port = std::make_unique<TestPort>("net_shmlan0", dir.path(), "mac=02:75:00:00:00:02");
+    ASSERT_EQ(port->code, 0);
+    peer = std::make_unique<segment::test::Node>(segment_dir(), segment::test::record_of("host", 1));
+    qpn = peer->qpn();
+    peer->turn();
+  }
+  void TearDown() override {
+    port.reset();
+    peer.reset();
+    ShmlanTest::TearDown();
+  }
+  void start() { start(setup()); }
+  void start(const PortSetup& with) {
+    ASSERT_EQ(port->start(with), 0);
+    // Makes contact.
+    send(to_peer(60));
+    peer->send(to_port(60));
+    settle();
+    ASSERT_EQ(peer->receive().size(), 1u);
+    ASSERT_EQ(port->receive().size(), 1u);
+    ASSERT_EQ(rte_eth_stats_reset(port->id), 0);
+  }
+  void settle() {
+    for (int i = 0; i < 4; i++) {
+      peer->turn();
+      usleep(100);  // longer than a member waits before it looks for letters again
+      rte_mbuf* none = nullptr;
+      EXPECT_EQ(rte_eth_tx_burst(port->id, 0, &none, 0), 0);
+    }
+  }
+  void send(const Bytes& bytes, size_t piece = kRoom) { ASSERT_EQ(port->send(mbuf_of(bytes, piece)), 1); }
+  Bytes to_peer(size_t bytes, uint8_t seed = 0) const {
+    return segment::test::roce_frame(segment::test::mac_of(1), qpn, bytes, seed);
+  }
+  Bytes to_port(size_t bytes, uint8_t seed = 0) const {
+    return segment::test::roce_frame(segment::test::mac_of(2), 0x123456, bytes, seed);
+  }
+
+  std::unique_ptr<TestPort> port;
+  std::unique_ptr<segment::test::Node> peer;
+  uint32_t qpn = 0;
+};
+
 }  // namespace uroce::shmlan::test
