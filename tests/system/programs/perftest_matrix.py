@@ -50,11 +50,18 @@ VALUES = {
     "rate_limit": "1", "rate_units": ("M", "--rate_limit=100"), "rate_limit_type": ("SW", "--rate_limit=1"), "latency_gap": "10",
     "log_dci_streams": "1", "log_active_dci_streams": "1", "aes_block_size": "512", "data_enc_keys_number": "1", "kek_path": "none",
     "credentials_path": "none", "data_enc_key_app_path": "none", "mmap": "map", "mmap-offset": ("4096", "--mmap=map"),
+    # Since release 4.5.
+    "disable_dynamic_polling": "", "data_validation": "", "data_validation_debug": ("--data_validation",), "comm_rdma_cm": "", "cqe_poll": "4",
+    "pin_cores": "0", "numa_node": "0", "disable_numa": "", "no_lock": "", "ipv6-addr": "", "bind_source_ip": "127.0.0.1",
+    "payload_file_path": "payload", "flow_label": "1,2,3", "use_cuda": "0", "cuda_mem_type": ("1", "--use_cuda=0"), "use_cuda_bus_id": "0000:00:00.0",
+    "use_cuda_dmabuf": ("--use_cuda=0",), "use_cuda_pcie_mapping": ("--use_cuda=0",), "gpu_touch": "once", "send_with_imm": "",
+    "write_with_imm": "",
 }
 # What is left out, and why.
 LEFT_OUT = {
     "help": "tells the options", "version": "tells the version", "connection": "every row has its type", "port": "every row has its own",
-    "run_infinitely": "has no end",
+    "run_infinitely": "has no end", "connectionless": "is for a server that its clients do not talk to",
+    "use-null-mr": "hands the lkey of a null region to the peer, and such a region has no key for peers (ibv_alloc_null_mr(3))",
 }
 VARIANTS = {"output": ("bandwidth", "message_rate", "latency")}
 MULTICAST = "0:0:0:0:0:0:0:0:0:0:255:255:239:1:2:3"
@@ -71,7 +78,11 @@ REFUSALS = (
     "not compatible with versions older than", "Output verbosity level for", "Please configure hugepages",
     "UC is not supported in librdmacm", "XRC does not support RDMA_CM", "supported only on RC", "ODP does not support UC",
     "The input value for hw rate limit is not supported", "Packet Pacing is only supported for Raw Ethernet",
+    "CUDA DMA-BUF cannot be used without CUDA", "Failed to load CUDA library dynamically", "GPU touch is not supported for this MEMORY_TYPE",
+    "--data_validation is only supported", "--data_validation requires RC connection type",
 )
+# Its own mistakes: type, option, and what comes of it. It makes queue pairs of the type, and treats them as datagrams.
+MISTAKES = {("XRC", "--mcg"): "Failed to modify QP to INIT, ret=22"}
 
 # Warnings after which the program continues.
 HARMLESS = re.compile(r".*The QP failed to accept HW rate limit, providing SW rate limit.*")
@@ -126,6 +137,11 @@ def command(row, port):
     return [row.program, *fast, *few, "-p", str(port), *row.words]
 
 
+def mistake_in(words, text):
+    found = (line for (kind, option), line in MISTAKES.items() if kind == words[1] and option in words and line in text)
+    return next(found, None)
+
+
 def refusal_in(text):
     return next((line.strip() for line in text.splitlines() if any(words.lower() in line.lower() for words in REFUSALS)), None)
 
@@ -134,11 +150,12 @@ def run_row(row, uroce, folder):
     """(verdict, text): passed, refused or FAILED."""
     with Children() as children:
         port = free_tcp_port()
-        words = ["sh", "-c", f'cd "{folder}" && exec "$@"', "sh", uroce, "run", "--", *command(row, port)]
-        server = children.start("server", words)
+        program = ["sh", uroce, "run", "--", *command(row, port)]
+        server = children.start("server", ["sh", "-c", f'cd "{folder}/server" && exec "$@"', *program])
         by_address = {"--rdma_cm", "--com_rdma_cm", "-R"} & set(row.words)
         ready = server.wait(0.3) is False if by_address else wait_for_listener(server, port, TIMEOUT_S)
-        client = children.start("client", [*words, "127.0.0.1"]) if ready or server.exit_code == 0 else None
+        words = ["sh", "-c", f'cd "{folder}/client" && exec "$@"', *program]
+        client = children.start("client", [*words, "::1" if "--ipv6-addr" in row.words else "127.0.0.1"]) if ready or server.exit_code == 0 else None
         ends = [end for end in (server, client) if end is not None]
         patience = TIMEOUT_S * 4 if "--all" in row.words else TIMEOUT_S
         for end in ends:
@@ -154,7 +171,7 @@ def run_row(row, uroce, folder):
         if row.words[1] in OF_ONE_VENDOR and len(row.words) == 2:
             line = next((line for line in text.splitlines() if NO_SUCH_TYPE.search(line)), None)
             return ("refused", line) if line else ("FAILED", children.report())
-        line = refusal_in(text)
+        line = refusal_in(text) or mistake_in(row.words, text)
         return ("refused", line) if line else ("FAILED", children.report())
 
 
@@ -177,7 +194,11 @@ def main():
     chosen = [row for row in all_rows() if arguments.like in row.name][part - 1::parts]
     counts = collections.Counter()
     with tempfile.TemporaryDirectory(prefix="uroce-matrix-") as folder:
-        (pathlib.Path(folder) / "map").write_bytes(bytes(1 << 24))
+        for end in ("server", "client"):  # files of their own: what both map is one memory
+            place = pathlib.Path(folder) / end
+            place.mkdir()
+            (place / "map").write_bytes(bytes(1 << 24))
+            (place / "payload").write_text("0xaaaaaaaa,0xbbbbbbbb", encoding="ascii")
         for row in chosen:
             if arguments.list:
                 print(row.name)

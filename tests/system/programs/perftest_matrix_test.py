@@ -28,6 +28,13 @@ class Matrix(unittest.TestCase):
         self.assertEqual(matrix.refusal_in("x\n UC is not supported in librdmacm\n"), "UC is not supported in librdmacm")
         self.assertIsNone(matrix.refusal_in("Failed to create QP.\nCompletion with error"))
 
+    def test_a_mistake_is_of_one_type_and_option(self):
+        text = "Failed to modify QP to INIT, ret=22\n"
+        self.assertIsNotNone(matrix.mistake_in(("-c", "XRC", "--mcg"), text))
+        for words in (("-c", "UD", "--mcg"), ("-c", "XRC", "--odp")):
+            self.assertIsNone(matrix.mistake_in(words, text))
+        self.assertIsNone(matrix.mistake_in(("-c", "XRC", "--mcg"), "Failed to create QP"))
+
 
 if __name__ == "__main__":
     unittest.main()
