@@ -169,8 +169,14 @@ const Refusal* Responder::begin_write(const PacketView& packet) {
 Outcome Responder::on_write(const PacketView& packet, Instant now) {
   const OpcodeInfo& info = *packet.info;
   const uint32_t bytes = packet.payload_bytes;
+  // When the key is refused, the receive that this packet's immediate would have consumed says so.
+  const auto refuse_write = [&](const Refusal& why) {
+    const bool access = why.code == NakCode::kRemoteAccessError;
+    if (access && info.has(kHasImm) && receive_.available()) receive_.take();
+    return refuse(why, now);
+  };
   if (info.is_first()) {
-    if (const Refusal* why = begin_write(packet)) return refuse(*why, now);
+    if (const Refusal* why = begin_write(packet)) return refuse_write(*why);
   }
   if (!message_.write_goes_on(packet)) return refuse(refusal::kMalformed, now);
   // Checked before any byte is stored, because this packet will come again when a receive is there.
@@ -180,8 +186,8 @@ Outcome Responder::on_write(const PacketView& packet, Instant now) {
     uint8_t* memory = nullptr;
     const AccessCheck check = context_.env.memory.check(message_.write_rkey(), context_.pd, message_.write_va(), bytes,
                                                         kRemoteWrite, context_.qpn, memory);
-    if (check != AccessCheck::kOk) return refuse(refusal::kKey, now);
-    if (!try_copy(memory, packet.payload, bytes)) return refuse(refusal::kMemoryGone, now);
+    if (check != AccessCheck::kOk) return refuse_write(refusal::kKey);
+    if (!try_copy(memory, packet.payload, bytes)) return refuse_write(refusal::kMemoryGone);
   }
   message_.on_written(bytes);
   if (info.is_last()) {

@@ -7,10 +7,9 @@ namespace uroce {
 
 Cause run_local(QpContext& context, const SendWqe& wqe) {
   MemoryTable& memory = context.env.memory;
-  if (wqe.opcode == WrOpcode::kBindMw) {
-    return memory.bind_window(wqe.bind(), context.pd, context.qpn) != 0 ? Cause::kNone : Cause::kBindRefused;
-  }
-  return memory.invalidate(wqe.imm_or_rkey, context.pd, context.qpn) ? Cause::kNone : Cause::kLocalKey;
+  const bool done = wqe.opcode == WrOpcode::kBindMw ? memory.bind_window(wqe.bind(), context.pd, context.qpn) != 0
+                                                    : memory.invalidate(wqe.imm_or_rkey, context.pd, context.qpn);
+  return done ? Cause::kNone : Cause::kBindRefused;
 }
 
 /// Completions in error are always made, others only when they were asked for.

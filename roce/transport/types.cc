@@ -67,7 +67,7 @@ const char* cause_text(Cause cause) {
     case Cause::kCqOverrun:
       return "the completion queue was full";
     case Cause::kBindRefused:
-      return "memory window bind with a bad region, range or right";
+      return "memory window bind or invalidation with a bad key, region, range or right";
     case Cause::kKeyBudget:
       return "one wrong rkey after the other: somebody is guessing; until that stops, rkeys that are new to this QP "
              "are looked at once a second";
@@ -88,7 +88,7 @@ const char* wc_status_name(WcStatus status) {
                                            "local EE context operation error",
                                            "local protection error",
                                            "work request flushed",
-                                           "memory window bind error",
+                                           "memory management error",
                                            "bad response",
                                            "local access error",
                                            "remote invalid request",

@@ -160,7 +160,8 @@ uint32_t Model::failures(const Send& send) const {
   const WrOpcode opcode = send.step->opcode;
   uint32_t statuses = 0;
   if (send.local != Sure::kYes) {
-    statuses |= bit(opcode == WrOpcode::kBindMw ? WcStatus::kMwBindErr : WcStatus::kLocProtErr);
+    const bool of_window = opcode == WrOpcode::kBindMw || opcode == WrOpcode::kLocalInv;
+    statuses |= bit(of_window ? WcStatus::kMwBindErr : WcStatus::kLocProtErr);
   }
   if (q.spec.type != QpType::kRc) return statuses;
   if (send.remote != Sure::kYes) statuses |= send.remote_statuses;

@@ -210,7 +210,8 @@ void Model::receive_failure(uint32_t id, unsigned qp, const Completion& c) {
       explained |= receive.changed || receive.good < receive.room;
       break;
     case WcStatus::kLocAccessErr:
-      explained = next != nullptr && next->step->opcode == WrOpcode::kSendWithInv && next->remote != Sure::kYes;
+      explained = next != nullptr && next->remote != Sure::kYes &&
+                  (next->step->opcode == WrOpcode::kSendWithInv || next->step->opcode == WrOpcode::kRdmaWriteWithImm);
       break;
     default:
       explained = flushed;

@@ -115,7 +115,7 @@ enum class Cause : uint8_t {
   kRequestMalformed,   // responder: opcode sequence, length, padding or alignment
   kReadResources,      // responder: more READs or atomics than max_dest_rd_atomic
   kCqOverrun,          // the completion queue was full
-  kBindRefused,        // memory window bind with a bad region, range or right
+  kBindRefused,        // memory window bind or invalidation with a bad key, region, range or right
   kKeyBudget,          // UC receiver: more wrong rkeys than an honest peer sends
   kMemoryGone,         // registered memory was unmapped or protected, or its file truncated
   kXrcQueue,           // XRC target: the peer names no shared receive queue of the domain

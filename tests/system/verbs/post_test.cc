@@ -87,6 +87,22 @@ TEST_F(PostTest, WriteWithImmediateTakesAReceive) {
   expect_nothing(cq_.get());  // not signalled
 }
 
+/// As with cards: the owner of the key is told by the receive that the message would have consumed.
+TEST_F(PostTest, WriteWithImmediateOfAWrongKeyFailsItsReceive) {
+  make_pair();
+  ASSERT_EQ(post_recv(right_.get(), 9, b_.sge(0, 16)), 0);
+  ASSERT_EQ(post_recv(right_.get(), 10, b_.sge(0, 16)), 0);
+  ibv_send_wr wr{};
+  wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+  wr.wr.rdma = {b_.addr() + 1024, b_.rkey() ^ 0x100};
+  ASSERT_EQ(post_send(left_.get(), wr, a_.sge(0, 64)), 0);
+  EXPECT_EQ(poll(cq_.get(), 1)[0].status, IBV_WC_REM_ACCESS_ERR);
+  const std::vector<ibv_wc> received = poll(recv_cq_.get(), 2);
+  EXPECT_EQ(received[0].status, IBV_WC_LOC_ACCESS_ERR);
+  EXPECT_EQ(received[0].wr_id, 9u);
+  EXPECT_EQ(received[1].status, IBV_WC_WR_FLUSH_ERR);
+}
+
 TEST_F(PostTest, ListsStopAtTheFirstBadOne) {
   make_pair();
   ibv_sge sges[20];

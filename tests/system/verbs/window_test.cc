@@ -178,6 +178,20 @@ TEST_F(WindowTest, OfType2TheProgramKeepsTheKey) {
   }
 }
 
+/// A window of type 2 belongs to the queue pair that bound it, and no other can take its key away.
+TEST_F(WindowTest, OfType2AnotherQueuePairCannotInvalidateIt) {
+  const Owned<ibv_mw> mw(ibv_alloc_mw(pd_.get(), IBV_MW_TYPE_2));
+  const uint32_t key = ibv_inc_rkey(mw->rkey);
+  ASSERT_EQ(bind_type2(right_.get(), mw.get(), key, 64), 0);
+  EXPECT_EQ(poll(cq_.get(), 1)[0].status, IBV_WC_SUCCESS);
+  ibv_send_wr invalidate{};
+  invalidate.opcode = IBV_WR_LOCAL_INV;
+  invalidate.invalidate_rkey = key;
+  ibv_send_wr* bad = nullptr;
+  ASSERT_EQ(ibv_post_send(left_.get(), &invalidate, &bad), 0);
+  EXPECT_EQ(poll(cq_.get(), 1)[0].status, IBV_WC_MW_BIND_ERR);
+}
+
 TEST_F(WindowTest, OfNoKnownTypeIsRefused) {
   EXPECT_EQ(ibv_alloc_mw(pd_.get(), static_cast<ibv_mw_type>(3)), nullptr);
   EXPECT_EQ(errno, EINVAL);

@@ -208,7 +208,7 @@ TEST(LocalErrors, OfALocalOperationBetweenOthers) {
   EXPECT_EQ(rig.sent().size(), 1u);
   rig.arrive(ack(0x200, 1));
   EXPECT_THAT(rig.completed(),
-              ElementsAre("write 1: success", "inv 2: local protection error", "send 3: work request flushed"));
+              ElementsAre("write 1: success", "inv 2: memory management error", "send 3: work request flushed"));
   EXPECT_THAT(rig.sent(), IsEmpty());
 }
 
@@ -228,7 +228,7 @@ TEST(LocalErrors, NothingIsSentBehindThemInTheSameTurn) {
     rig.engine().post_send(rig.qp(), good, rig.now());
     rig.turn();
     EXPECT_THAT(rig.sent(), IsEmpty()) << qp_type_name(type);
-    EXPECT_THAT(rig.completed(), ElementsAre("inv 1: local protection error", "send 2: work request flushed"));
+    EXPECT_THAT(rig.completed(), ElementsAre("inv 1: memory management error", "send 2: work request flushed"));
   }
 }
 

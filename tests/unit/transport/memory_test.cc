@@ -222,7 +222,7 @@ TEST_F(Windows, Type2RangeAndRights) {
 TEST_F(Windows, NoRightToFlushThatTheRegionHasNot) {
   const uint32_t window = new_type2();
   bind(window, next(window), 0, 50, kRemoteWrite | kFlushPersistent);
-  EXPECT_THAT(rig_.completed(), ElementsAre("bind 50: memory window bind error"));
+  EXPECT_THAT(rig_.completed(), ElementsAre("bind 50: memory management error"));
 }
 
 TEST_F(Windows, Type2ReadThroughAWriteWindow) {
@@ -293,7 +293,7 @@ TEST_F(Windows, BindsThatAreRefused) {
     wr.bind = {
         w, (w & ~0xFFu) ^ (c.new_key ^ (window & ~0xFFu)), rig.rkey(), rig.remote_va(c.offset), c.length, kRemoteRead};
     rig.post(wr);
-    EXPECT_THAT(rig.completed(), ElementsAre("bind 50: memory window bind error"));
+    EXPECT_THAT(rig.completed(), ElementsAre("bind 50: memory management error"));
     EXPECT_EQ(rig.qp().state(), QpState::kErr);
   }
 }
@@ -309,7 +309,7 @@ TEST_F(Windows, ARefusedBindLeavesTheWindowAsItWas) {
     wr.opcode = WrOpcode::kBindMw;
     wr.bind = {window, next(window), rig.rkey(), rig.remote_va(Rig::kMemoryBytes - 10), 11, kRemoteRead};
     EXPECT_EQ(rig.post(wr), PostResult::kOk);
-    EXPECT_THAT(rig.completed(), ElementsAre("bind 0: memory window bind error"));
+    EXPECT_THAT(rig.completed(), ElementsAre("bind 0: memory management error"));
     uint8_t* memory = nullptr;
     EXPECT_EQ(engine.memory().check(next(window), rig.pd(), rig.remote_va(), 1, kRemoteRead, rig.qp().qpn(), memory),
               AccessCheck::kBadKey);
@@ -325,7 +325,7 @@ TEST_F(Windows, ARefusedBindLeavesTheWindowAsItWas) {
 TEST_F(Windows, ARefusedBindCanBeFreedUnderEitherKey) {
   const uint32_t window = new_type2();
   bind(window, next(window), Rig::kMemoryBytes - 10, 11, kRemoteRead);
-  EXPECT_THAT(rig_.completed(), ElementsAre("bind 50: memory window bind error"));
+  EXPECT_THAT(rig_.completed(), ElementsAre("bind 50: memory management error"));
   EXPECT_TRUE(rig_.engine().memory().free_window(next(window)));
   EXPECT_FALSE(rig_.engine().memory().free_window(window)) << "gone";
   const uint32_t other = new_type2();

@@ -264,6 +264,39 @@ TEST(ResponderChecks, UnknownKey) {
   }
 }
 
+/// The receive that the immediate would have consumed tells its owner what failed, wherever the packet stands in its
+/// message. Before that packet there is no receive to tell it with.
+TEST(ResponderChecks, AWriteWithImmediateThatIsRefusedTakesItsReceive) {
+  const auto has_key = [](const Rig& rig) { return rig.rkey() ^ 0x100u; };
+  {
+    Rig rig;
+    rig.receive(1);
+    rig.receive(2);
+    expect_refused(rig, write(kOpWriteOnlyImm, 0x100, rig.remote_va(), has_key(rig), 4, 4), kAccess);
+    EXPECT_THAT(rig.completed(), ElementsAre("recv 1: local access error", "recv 2: work request flushed"));
+    EXPECT_THAT(rig.events(), IsEmpty());
+  }
+  {
+    Rig rig;
+    rig.receive(1);
+    const uint32_t key = rig.engine().memory().register_region(rig.pd(), rig.remote(), 512, rig.remote_va(), 15);
+    rig.arrive(write(kOpWriteFirst, 0x100, rig.remote_va(), key, 300, 256));
+    ASSERT_TRUE(rig.engine().memory().deregister(key));
+    expect_refused(rig, send_imm(kOpWriteLastImm, 0x101, 44, 7), "NAK 000101 remote access error msn 0");
+    EXPECT_THAT(rig.completed(), ElementsAre("recv 1: local access error"));
+  }
+  {
+    Rig rig;
+    rig.receive(1);
+    expect_refused(rig, write(kOpWriteFirst, 0x100, rig.remote_va(), has_key(rig), 300, 256), kAccess);
+    EXPECT_THAT(rig.completed(), ElementsAre("recv 1: work request flushed"));
+    EXPECT_THAT(rig.events(), ElementsAre("access error"));
+  }
+  Rig rig;  // without a receive
+  expect_refused(rig, write(kOpWriteOnlyImm, 0x100, rig.remote_va(), has_key(rig), 4, 4), kAccess);
+  EXPECT_THAT(rig.events(), ElementsAre("access error"));
+}
+
 TEST(ResponderChecks, KeyOfAnotherProtectionDomain) {
   Rig rig;
   const PdId other = rig.engine().objects().allocate_pd();
