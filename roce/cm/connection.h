@@ -83,6 +83,7 @@ struct Terms {
   uint8_t initiator_depth = 0;
   uint8_t retry_count = 0;
   uint8_t rnr_retry_count = 0;
+  uint8_t peer_rnr_retry_count = 0;  // what the peer was told; at the passive side, until it answers, the same as ours
   uint8_t ack_timeout = kPacketLifetimeCode + 1;
   bool other_path_offered = false;  // alternate paths are not used
 };

@@ -30,7 +30,7 @@ void take_terms(Connection& c, const Req& req) {
   c.terms.responder_resources = req.initiator_depth;
   c.terms.initiator_depth = req.responder_resources;
   c.terms.retry_count = req.retry_count;
-  c.terms.rnr_retry_count = req.rnr_retry_count;
+  c.terms.rnr_retry_count = c.terms.peer_rnr_retry_count = req.rnr_retry_count;
   c.terms.ack_timeout = std::max<uint8_t>(req.path.local_ack_timeout, 1);
   c.terms.other_path_offered = req.has_alternate_path;
   c.out.max_retries = req.max_cm_retries;

@@ -6,9 +6,11 @@ namespace uroce::cm {
 
 namespace {
 
-/// 0.64 ms. The kernel leaves 655 ms here, which is what the number 0 stands for; a program that wants longer intervals
-/// sets them itself.
-constexpr uint8_t kMinRnrTimer = 12;
+/// 0.64 ms, for a peer that repeats without end. One that counts its repetitions has to wait as long as with a kernel,
+/// which leaves 655 ms here (the number 0), or it gives up before a busy program has posted its receive.
+constexpr uint8_t kSoon = 12;
+constexpr uint8_t kAsTheKernel = 0;
+constexpr uint8_t kWithoutEnd = 7;
 
 bool is_live(CmState state) { return state >= CmState::kReqSent && state <= CmState::kEstablished; }
 bool knows_peer(CmState state) { return state >= CmState::kReqReceived && state <= CmState::kEstablished; }
@@ -38,7 +40,7 @@ void set_rtr(const IdState& id, QpSettings& out) {
   if (id.qp_type != QpType::kRc && id.qp_type != QpType::kXrcRecv) return;
   out.mask |= kAttrMaxDestRdAtomic | kAttrMinRnrTimer;
   a.max_dest_rd_atomic = c.terms.responder_resources;
-  a.min_rnr_timer = kMinRnrTimer;
+  a.min_rnr_timer = c.terms.peer_rnr_retry_count == kWithoutEnd ? kSoon : kAsTheKernel;
 }
 
 void set_rts(const IdState& id, QpSettings& out) {

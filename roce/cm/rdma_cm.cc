@@ -86,7 +86,7 @@ void set_terms(Connection& c, const IdState& state, const Req& req) {
   c.terms.responder_resources = req.responder_resources;
   c.terms.initiator_depth = req.initiator_depth;
   c.terms.retry_count = req.retry_count;
-  c.terms.rnr_retry_count = req.rnr_retry_count;
+  c.terms.rnr_retry_count = c.terms.peer_rnr_retry_count = req.rnr_retry_count;
   c.terms.ack_timeout = req.path.local_ack_timeout;
   c.terms.own_psn = state.own_psn;
 }

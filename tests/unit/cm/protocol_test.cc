@@ -1,5 +1,6 @@
 // Timelines of the protocol: what is repeated when, and what a datagram changes in which state.
 
+#include <array>
 #include <cerrno>
 
 #include "captured_mads.h"
@@ -328,6 +329,30 @@ TEST_F(ProtocolTest, EveryParameterIsHandedOn) {
   EXPECT_EQ(settings.attributes.max_dest_rd_atomic, 1);
   ASSERT_EQ(server.cm().init_qp_attr(*child, QpState::kRtr, settings), 0);
   EXPECT_EQ(settings.attributes.max_dest_rd_atomic, 2) << "what the program said last";
+}
+
+/// A peer that gives up after some repetitions waits between them as long as with a kernel; one that never gives up is
+/// asked soon. At RTR the passive side has not said yet what it allows, and takes what its peer said.
+TEST_F(ProtocolTest, APeerThatCountsItsRepetitionsIsGivenTheTimeOfTheKernel) {
+  listen();
+  for (const uint8_t count : std::array<uint8_t, 3>{0, 6, 7}) {
+    Id* id = resolved();
+    ConnParam param = parameters(0x100u + count);
+    param.rnr_retry_count = count;
+    ASSERT_EQ(client.cm().connect(*id, param, {}, network.now()), 0);
+    Id* child = requested();
+    QpSettings settings;
+    ASSERT_EQ(server.cm().init_qp_attr(*child, QpState::kRtr, settings), 0);
+    const uint8_t expected = count == 7 ? 12 : 0;
+    EXPECT_EQ(settings.attributes.min_rnr_timer, expected) << int{count};
+    ConnParam answer = parameters(0x200u + count);
+    answer.rnr_retry_count = 1;
+    ASSERT_EQ(server.cm().accept(*child, &answer, {}, network.now()), 0);
+    pass();
+    ASSERT_EQ(next(client), "response");
+    ASSERT_EQ(client.cm().init_qp_attr(*id, QpState::kRtr, settings), 0);
+    EXPECT_EQ(settings.attributes.min_rnr_timer, expected) << "what this side told its peer: " << int{count};
+  }
 }
 
 TEST_F(ProtocolTest, AVendorsOptionIsRefused) {
