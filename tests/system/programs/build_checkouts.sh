@@ -4,7 +4,8 @@
 #   build_checkouts.sh DIRECTORY      of DIRECTORY/valkey, DIRECTORY/libvalkey and so on, those that are there
 #
 # Nothing is downloaded, and nothing is installed. The compiler, make and Debian's libibverbs-dev and librdmacm-dev are needed.
-# rdma-unit-test needs Debian's Abseil, GoogleTest, protobuf and gRPC as well, libfabric-2 autoconf, automake and libtool (doc/programs.md).
+# rdma-unit-test needs Debian's Abseil, GoogleTest, protobuf and gRPC as well, libfabric-2 autoconf, automake and libtool, rdma-core CMake,
+# Ninja and Cython, perftest autoconf, automake and libtool (doc/programs.md).
 set -euo pipefail
 
 if [ $# -ne 1 ] || [ ! -d "$1" ]; then
@@ -72,9 +73,21 @@ rdma_unit_test() {
   make -f "$here/rdma_unit_test/Makefile" SUITE=. -j"$jobs"
 }
 
+# pyverbs, and the tests that stand beside it, with the system's Python, for which Debian's Cython is.
+rdma_core() {
+  cmake -S . -B build -GNinja -DIN_PLACE=1 -DNO_MAN_PAGES=1 -DCMAKE_BUILD_TYPE=Release -DPYTHON_EXECUTABLE=/usr/bin/python3 &&
+    ninja -C build -j"$jobs"
+}
+
+perftest() {
+  ./autogen.sh && ./configure && make -j"$jobs"
+}
+
 build valkey valkey
 build libvalkey make -j"$jobs" USE_RDMA=1 lib/libvalkey.a lib/libvalkey_rdma.a
 build libfabric fabtests
 build libfabric-2 libfabric_2
 build rdma-unit-test rdma_unit_test
+build rdma-core rdma_core
+build perftest perftest
 [ -n "$some" ] || exit 1
