@@ -79,6 +79,7 @@ REFUSALS = (
     "UC is not supported in librdmacm", "XRC does not support RDMA_CM", "supported only on RC", "ODP does not support UC",
     "The input value for hw rate limit is not supported", "Packet Pacing is only supported for Raw Ethernet",
     "CUDA DMA-BUF cannot be used without CUDA", "Failed to load CUDA library dynamically", "GPU touch is not supported for this MEMORY_TYPE",
+    "Perftest doesn't support device memory latency test with write",  # asked for by a CUDA device
     "--data_validation is only supported", "--data_validation requires RC connection type",
 )
 # Its own mistakes: type, option, and what comes of it. It makes queue pairs of the type, and treats them as datagrams.
