@@ -78,7 +78,7 @@ REFUSALS = (
     "not compatible with versions older than", "Output verbosity level for", "Please configure hugepages",
     "UC is not supported in librdmacm", "XRC does not support RDMA_CM", "supported only on RC", "ODP does not support UC",
     "The input value for hw rate limit is not supported", "Packet Pacing is only supported for Raw Ethernet",
-    "CUDA DMA-BUF cannot be used without CUDA", "Failed to load CUDA library dynamically", "GPU touch is not supported for this MEMORY_TYPE",
+    "CUDA DMA-BUF cannot be used without CUDA", "CUDA PCIe mapping requires DMA-BUF", "Failed to load CUDA library dynamically", "GPU touch is not supported for this MEMORY_TYPE",
     "Perftest doesn't support device memory latency test with write",  # asked for by a CUDA device
     "--data_validation is only supported", "--data_validation requires RC connection type",
 )
