@@ -81,6 +81,15 @@ TEST_F(SimPortTest, TakesAFewFramesAndWakesTheHostWhenTheWireDrains) {
   EXPECT_EQ(waker_.wakes, 1u);  // each wake has to be asked for
 }
 
+TEST_F(SimPortTest, BuffersThatComeBackWakeTheHost) {
+  port_.set_out_of_buffers(true);
+  EXPECT_EQ(waker_.wakes, 0u);
+  EXPECT_FALSE(port_.has_room());
+  port_.set_out_of_buffers(false);
+  EXPECT_EQ(waker_.wakes, 1u);
+  EXPECT_TRUE(port_.has_room());
+}
+
 TEST_F(SimPortTest, ByteLimit) {
   SimPort port(2048, waker_);
   port.connect(events_, link_, {64, 4096, true});
