@@ -5,6 +5,8 @@
 
 #include <atomic>
 
+#include "newer_libraries.h"
+
 namespace uroce::verbs {
 
 /// `Function` is a pointer to a function.
@@ -22,6 +24,7 @@ class Next {
     if (function == nullptr) [[unlikely]] {
       void* found = dlsym(RTLD_NEXT, name_);
       if (found == nullptr) found = dlvsym(RTLD_NEXT, name_, "GLIBC_2.2.5");  // kept for old binaries only
+      if (found == nullptr) found = call_of_newer_libraries(name_);
       function = reinterpret_cast<Function>(found);
       function_.store(function, std::memory_order_relaxed);
     }

@@ -327,6 +327,15 @@ UROCE_VERBS_EXPORT int fstatat64(int directory, const char* path, struct stat64*
   if (result == 0 && means_rdma_cm(directory, path, flags)) as_device(*out);
   return result;
 }
+#define UROCE_WRAP_FXSTATAT(name, Buffer)                                                                    \
+  UROCE_VERBS_EXPORT int name(int version, int directory, const char* path, struct Buffer* out, int flags) { \
+    UROCE_NEXT_AS(name, int (*)(int, int, const char*, struct Buffer*, int));                                \
+    const int result = real(version, directory, Path(path, directory), out, flags);                          \
+    if (result == 0 && means_rdma_cm(directory, path, flags)) as_device(*out);                               \
+    return result;                                                                                           \
+  }
+UROCE_WRAP_FXSTATAT(__fxstatat, stat)
+UROCE_WRAP_FXSTATAT(__fxstatat64, stat64)
 UROCE_VERBS_EXPORT int statx(int directory, const char* path, int flags, unsigned mask, struct statx* out) noexcept {
   UROCE_NEXT(statx);
   const int result = real(directory, Path(path, directory), flags, mask, out);

@@ -249,6 +249,15 @@ UROCE_VERBS_EXPORT int ibv_query_gid_type(ibv_context*, uint8_t port, unsigned i
   *type = error == 0 ? 1 : 0;
   return 0;
 }
+// Tools of releases since 25 and since 33 ask for the same function under another node.
+#define UROCE_QUERY_GID_TYPE(node)                                                                              \
+  UROCE_VERBS_EXPORT __attribute__((used)) int uroce_compat_gid_type_##node(ibv_context* context, uint8_t port, \
+                                                                            unsigned index, int* type) {        \
+    return ibv_query_gid_type(context, port, index, type);                                                      \
+  }                                                                                                             \
+  asm(".symver uroce_compat_gid_type_" #node ",ibv_query_gid_type@IBVERBS_PRIVATE_" #node)
+UROCE_QUERY_GID_TYPE(25);
+UROCE_QUERY_GID_TYPE(33);
 
 UROCE_VERBS_EXPORT int ibv_query_pkey(ibv_context*, uint8_t port, int index, __be16* pkey) {
   if (port != 1 || index != 0) {

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <chrono>
 #include <climits>
+#include <cstdlib>
 #include <cstring>
 #include <string_view>
 
@@ -46,8 +47,11 @@ std::string own_file() {
   const auto entry = static_cast<uintptr_t>(getauxval(AT_ENTRY));
   const bool known = dladdr(reinterpret_cast<const void*>(&own_file), &own) != 0 &&
                      dladdr(reinterpret_cast<const void*>(entry), &program) != 0;
-  if (known && own.dli_fbase != program.dli_fbase) return own.dli_fname[0] == '/' ? own.dli_fname : "";
   std::array<char, PATH_MAX> path{};
+  if (known && own.dli_fbase != program.dli_fbase) {
+    // A library may be loaded through a link to it, as the launcher does where the path has a space in it.
+    return own.dli_fname[0] == '/' && realpath(own.dli_fname, path.data()) != nullptr ? path.data() : "";
+  }
   return readlink("/proc/self/exe", path.data(), path.size() - 1) > 0 ? path.data() : "";
 }
 

@@ -192,8 +192,17 @@ TEST(ContextTest, HolesOfTheGidTable) {
   EXPECT_EQ(errno, EINVAL);
   // As rdma-core's tools call it.
   using QueryType = int (*)(ibv_context*, uint8_t, unsigned, int*);
-  const auto query_type = reinterpret_cast<QueryType>(dlvsym(RTLD_DEFAULT, "ibv_query_gid_type", "IBVERBS_PRIVATE_34"));
+  const auto find = [](const char* node) {
+    return reinterpret_cast<QueryType>(dlvsym(RTLD_DEFAULT, "ibv_query_gid_type", node));
+  };
+  const auto query_type = find("IBVERBS_PRIVATE_34");
   ASSERT_NE(query_type, nullptr);
+  for (const char* node : {"IBVERBS_PRIVATE_25", "IBVERBS_PRIVATE_33"}) {
+    ASSERT_NE(find(node), nullptr) << node;
+    int older = -1;
+    EXPECT_EQ(find(node)(device(), 1, 0, &older), 0) << node;
+    EXPECT_EQ(older, 1) << node;
+  }
   int type = -1;
   EXPECT_EQ(query_type(device(), 1, 0, &type), 0);
   EXPECT_EQ(type, 1);

@@ -203,6 +203,17 @@ TEST(PathsTest, EveryFunctionFindsThem) {
   globfree64(&found);
 }
 
+/// A program that was built before glibc 2.33 calls fstatat by these.
+TEST(PathsTest, OlderNamesOfFstatat) {
+  using XstatAt = int (*)(int, int, const char*, struct stat*, int);
+  for (const char* name : {"__fxstatat", "__fxstatat64"}) {
+    struct stat info {};
+    const auto call = reinterpret_cast<XstatAt>(dlsym(RTLD_DEFAULT, name));
+    EXPECT_EQ(call(1, AT_FDCWD, (kDevice + "/node_type").c_str(), &info, 0), 0) << name;
+    EXPECT_TRUE(S_ISREG(info.st_mode)) << name;
+  }
+}
+
 TEST(PathsTest, FilesOfTheApi) {
   using ReadFile = int (*)(const char*, const char*, char*, size_t);
   const auto read_sysfs = reinterpret_cast<ReadFile>(dlvsym(RTLD_DEFAULT, "ibv_read_sysfs_file", "IBVERBS_1.0"));

@@ -4,10 +4,11 @@ import re
 import subprocess
 import sys
 
-TOOLS_PRIVATE = {"ibv_query_gid_type@IBVERBS_PRIVATE_34"}
+# Of rdma-core 25, 33 and 34, which the releases since then have kept.
+TOOLS_PRIVATE = {f"ibv_query_gid_type@IBVERBS_PRIVATE_{number}" for number in (25, 33, 34)}
 LIBC_WRAPPERS = set("""
     dlopen dlmopen open open64 openat openat64 __open_2 __open64_2 __openat_2 __openat64_2 fopen fopen64
-    stat stat64 lstat lstat64 __xstat __xstat64 __lxstat __lxstat64 fstatat fstatat64 statx
+    stat stat64 lstat lstat64 __xstat __xstat64 __lxstat __lxstat64 __fxstatat __fxstatat64 fstatat fstatat64 statx
     access euidaccess eaccess faccessat readlink readlinkat realpath __realpath_chk canonicalize_file_name
     getxattr lgetxattr listxattr llistxattr
     opendir scandir scandir64 glob glob64 chdir fchdir getcwd __getcwd_chk get_current_dir_name
