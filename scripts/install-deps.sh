@@ -12,13 +12,13 @@ set -euo pipefail
 
 demo_packages=(
   g++ meson ninja-build pkg-config python3 xz-utils
-  libdpdk-dev libibverbs-dev librdmacm-dev libcli11-dev nlohmann-json3-dev libelf-dev libmicrohttpd-dev
+  libdpdk-dev libibverbs-dev librdmacm-dev libcli11-dev nlohmann-json3-dev libelf-dev zlib1g-dev libmicrohttpd-dev
   ibverbs-utils perftest tshark
 )
 check_packages=(
   "${demo_packages[@]}"
   clang clang-format clang-tidy libclang-rt-14-dev shellcheck git
-  libgtest-dev libgmock-dev python3-scapy libisal-dev zlib1g-dev
+  libgtest-dev libgmock-dev python3-scapy libisal-dev
   dpdk-dev iproute2 procps iperf3 valgrind
   ucx-utils qperf python3-pyverbs infiniband-diags rdmacm-utils libfabric-bin fio libcap2-bin systemd
 )
