@@ -33,6 +33,10 @@ def main():
         scratch = pathlib.Path(name)
         plain = compile_library(scratch, "plain", "int plain(void) { return 1; }")
         assert not lines(folder, "2.31", plain)
+        verbs = compile_library(scratch, "verbs", "int ibv_fork_init(void); int plain(void) { return ibv_fork_init(); }", "-libverbs")
+        assert lines(folder, "2.31", verbs) == [f"{verbs} needs libibverbs.so.1", f"{verbs} needs IBVERBS_1.1, for ibv_fork_init"]
+        verbs.rename(scratch / "uroce-ping")
+        assert not lines(folder, "2.31", scratch / "uroce-ping")
         with_path = compile_library(scratch, "with_path", "int plain(void); int twice(void) { return 2 * plain(); }", f"-L{scratch}", "-lplain",
                                     "-Wl,-rpath,/somewhere")
         assert lines(folder, "2.31", with_path) == [f"{with_path} needs libplain.so", f"{with_path} has a RUNPATH: /somewhere"]

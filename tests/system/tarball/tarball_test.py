@@ -160,6 +160,14 @@ def connections(place, _top):
     assert server.wait(SECONDS), server.output()
 
 
+def pings(place, _top):
+    server = place.start("ping server", ["/tmp/links/uroce", "ping", "--port", "shmlan", "--serve"])
+    assert server.wait_for_output("serving pings", SECONDS), server.output()
+    said = place.run("ping", ["/tmp/links/uroce", "ping", "--port", "shmlan", "127.0.0.1"])
+    assert "3 sent, 3 answered" in said and "to MTU 4096" in said, said
+    server.stop()
+
+
 def through_a_switch(place, top):
     switch = place.start("switch", [f"{top}/bin/uroce-switch", "--ports", "2"])
     deadline = time.monotonic() + SECONDS
@@ -198,7 +206,7 @@ def refusals(place, top):
     place.run("a wrong address", ["/tmp/links/uroce", "run", "--addr", "300.1.1.1/24", "--", "ibv_devinfo"], code=2)
 
 
-CHECKS = (each_starts, doctor, devices, bandwidth, connections, through_a_switch, on_the_network, numbers_for_prometheus, refusals)
+CHECKS = (each_starts, doctor, devices, bandwidth, connections, pings, through_a_switch, on_the_network, numbers_for_prometheus, refusals)
 
 
 def wait_for_the_last(scratch):
