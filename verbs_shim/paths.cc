@@ -186,6 +186,8 @@ class Path {
   }
   operator const char*() const { return path_; }  // NOLINT: it is one
   bool changed() const { return !translated_.empty(); }
+  /// Whether it names, or would name, a file of the tree.
+  bool is_ours() const { return changed() || (!is_null(path_) && verbs::is_ours(path_)); }
 
  private:
   const char* path_;
@@ -200,14 +202,25 @@ char* virtual_name(char* path) {
   return path;
 }
 
+/// A file that is missing because it could not be written is not one that a kernel does not have.
+void tell_why_missing(const Path& path) {
+  const int code = path.is_ours() && errno == ENOENT ? why_files_are_missing() : 0;
+  if (code != 0) errno = code;
+}
+
 /// Remembers that a counter was opened, so that the file is up to date whenever it is read from its beginning.
 int opened(const Path& path, int fd) {
+  if (fd < 0) tell_why_missing(path);
   if (fd < 0 || inside_own_files || !switched_on()) return fd;
   if (path.changed() || (path[0] != '/' && cwd_in_a_tree())) hold_counter(fd);
   return fd;
 }
 FILE* opened(const Path& path, FILE* file) {
-  if (file != nullptr) opened(path, fileno(file));
+  if (file == nullptr) {
+    tell_why_missing(path);
+  } else {
+    opened(path, fileno(file));
+  }
   return file;
 }
 

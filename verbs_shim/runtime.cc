@@ -110,11 +110,15 @@ bool Runtime::open() try {
   if (endpoint_ == nullptr) {
     const bool out_of_memory = is_out_of_memory(error);
     const bool hint = out_of_memory && error.find("ulimit") == std::string::npos;
-    log_message(LogLevel::kError, "%s%s%s", out_of_memory ? "cannot open the device: " : "", error.c_str(),
-                hint ? "; is there a limit (ulimit -v)?" : "");
+    // A program that tries again and again hears the reason each time by errno, and reads it once.
+    if (error != open_failure_)
+      log_message(LogLevel::kError, "%s%s%s", out_of_memory ? "cannot open the device: " : "", error.c_str(),
+                  hint ? "; is there a limit (ulimit -v)?" : "");
+    open_failure_ = error;
     errno = errno_of(error, ENODEV);
     return false;
   }
+  open_failure_.clear();
   open_endpoint = endpoint_.get();
   opened_.store(true, std::memory_order_release);
   install_fault_handler();

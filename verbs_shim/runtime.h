@@ -40,6 +40,7 @@ class Runtime {
   bool identified_ = false;
   EndpointConfig config_;
   EndpointIdentity identity_;
+  std::string open_failure_;  // why it could not be opened the last time it was tried
   std::unique_ptr<Endpoint> endpoint_;
   std::unique_ptr<Observer> observer_;
 };

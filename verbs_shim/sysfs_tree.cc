@@ -37,10 +37,11 @@ namespace {
 using Path = std::filesystem::path;
 
 std::mutex tree_mutex;
-bool tree_is_whole = false;              // as far as things were known when it was written
-bool tree_knows_port = false;            // the tree was written after the port was opened
-std::atomic<bool> tree_is_short{false};  // something could not be written, and is tried again later
-bool tree_failure_is_told = false;       // it was logged why there is no tree
+bool tree_is_whole = false;          // as far as things were known when it was written
+bool tree_knows_port = false;        // the tree was written after the port was opened
+std::atomic<int> tree_is_short{0};   // why something could not be written, which is tried again later
+bool tree_failure_is_told = false;   // it was logged why there is no tree
+bool tree_shortage_is_told = false;  // it was logged why there is not all of it
 std::string* tree_root = nullptr;
 RootMark* tree_made_at = nullptr;
 pid_t tree_owner = 0;
@@ -83,36 +84,55 @@ void remove_stale_trees(const std::string& directory) {
   }
 }
 
-/// A link that cannot be made is a missing file, as on a kernel without the attribute, until it is tried again.
+/// What cannot be made is missing until it is tried again. Only the first reason counts.
+void fall_short(int code) {
+  int none = 0;
+  tree_is_short.compare_exchange_strong(none, code);
+}
+
+void make_directory(const Path& name) {
+  std::error_code error;
+  std::filesystem::create_directories(name, error);
+  if (error) fall_short(error.value());
+}
+
 void link_to(const char* to, const Path& name) {
   std::error_code error;
   std::filesystem::create_symlink(to, name, error);
-  if (error && error != std::errc::file_exists) tree_is_short = true;
+  if (error && error != std::errc::file_exists) fall_short(error.value());
 }
 
-/// Whether a file has this text now; with `any`, whether it has some text.
-bool has(int fd, const std::string& line, bool any) {
+/// What a file has now, up to more than any attribute's length.
+std::string text_in(int fd) {
   char text[256];
   // libc's name is the shim's own, which would bring the counters up to date.
   const ssize_t length = syscall(SYS_pread64, fd, text, sizeof text, 0);
-  return length > 0 && (any || std::string_view(text, static_cast<size_t>(length)) == line);
+  return {text, length > 0 ? static_cast<size_t>(length) : 0};
 }
 
-/// Writes one attribute, making its directories, unless the file has that text; with `is_first`, unless it has any.
-/// Failures are treated as by `link_to`.
+/// Writes one attribute, making its directories, unless the file has that text; with `is_first`, unless it has any. It
+/// is there with all of its text or not at all: half of a text, or none, is worse than no file.
 void put(const Path& file, const std::string& text, bool is_first = false) {
-  std::error_code ignored;
-  std::filesystem::create_directories(file.parent_path(), ignored);
-  const int fd = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-  if (fd < 0) {
-    tree_is_short = true;
-    return;
-  }
-  // The file is not emptied first, because another thread may be reading it.
+  const std::string* const root = tree_root;
+  if (root == nullptr) return;
+  make_directory(file.parent_path());
   const std::string line = text + '\n';
-  if (!has(fd, line, is_first) && (write_all(fd, line, 0) != 0 || ftruncate(fd, static_cast<off_t>(line.size())) != 0))
-    tree_is_short = true;
-  close(fd);
+  const int fd = open(file.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+  const std::string before = fd >= 0 ? text_in(fd) : "";
+  bool there = before == line || (is_first && !before.empty());
+  bool is_spoilt = false;
+  if (fd >= 0 && !there) {
+    // In place, where it can be: a program that keeps a counter open reads on in this file.
+    there = write_all(fd, line, 0) == 0 && ftruncate(fd, static_cast<off_t>(line.size())) == 0;
+    is_spoilt = !there && text_in(fd) != before;
+  }
+  if (fd >= 0) close(fd);
+  if (there) return;
+  // Several threads may be writing.
+  const int code = replace_file(file, *root + "/new-" + std::to_string(gettid()), line);
+  if (code == 0) return;
+  if (is_spoilt) unlink(file.c_str());
+  fall_short(code);
 }
 
 std::string guid_text(const MacAddress& mac) {
@@ -242,9 +262,8 @@ void put_uverbs(const Path& root) {
   put(uverbs / "ibdev", kDeviceName);
   put(uverbs / "abi_version", "1");
   put(uverbs / "dev", "1:3");  // that of /dev/null, which stands for the device
-  std::error_code ignored;
   link_to("../../infiniband_verbs", uverbs / "subsystem");
-  std::filesystem::create_directories(root / "dev/infiniband", ignored);
+  make_directory(root / "dev/infiniband");
   link_to("/dev/null", root / "dev/infiniband" / kUverbsName);
   link_to("/dev/null", root / "dev/infiniband/rdma_cm");
 }
@@ -264,19 +283,34 @@ std::string make_root(const std::string& directory) {
   return "";
 }
 
-bool have_no_tree(const std::string& why) {
+bool have_no_tree(LogLevel level, const std::string& why) {
   if (!std::exchange(tree_failure_is_told, true))
-    log_message(LogLevel::kInfo, "no files under /sys/class/infiniband: %s", why.c_str());
+    log_message(level, "no files under /sys/class/infiniband: %s", why.c_str());
   return false;
+}
+
+/// Says once why files are missing, until they are all there.
+void tell_shortage() {
+  const int code = tree_is_short;
+  if (code == 0) {
+    tree_shortage_is_told = false;
+  } else if (!std::exchange(tree_shortage_is_told, true)) {
+    log_message(LogLevel::kWarning, "files under /sys/class/infiniband are missing: cannot write to %s: %s",
+                tree_root->c_str(), std::strerror(code));
+  }
 }
 
 bool make_tree() {
   std::string error;
   const std::string directory = runtime_dir(error);
-  if (directory.empty()) return have_no_tree(error);
+  // Whoever opens the device is told that there.
+  if (directory.empty()) return have_no_tree(LogLevel::kInfo, error);
   remove_stale_trees(directory);
   const std::string root = make_root(directory);
-  if (root.empty()) return have_no_tree(directory + ": " + std::strerror(errno));
+  if (root.empty()) {
+    fall_short(errno);
+    return have_no_tree(LogLevel::kWarning, directory + ": " + std::strerror(tree_is_short));
+  }
   tree_failure_is_told = false;
   tree_root = new std::string(root);
   if (tree_made_at == nullptr) tree_made_at = new RootMark;
@@ -333,13 +367,13 @@ const std::string& sysfs_root() {
   if (is_out_of_reach()) return *none;
   const bool open = Runtime::get().is_open();
   if (tree_is_whole) look_after_tree();
-  if (tree_is_whole && !tree_is_short && (tree_knows_port || !open)) return *tree_root;
+  if (tree_is_whole && tree_is_short == 0 && (tree_knows_port || !open)) return *tree_root;
   if (!is_time_to_try(open)) return tree_root != nullptr ? *tree_root : *none;
   EndpointIdentity identity;
   if (!Runtime::get().identify(identity, LogLevel::kDebug)) return *none;
   if (tree_root == nullptr && !make_tree()) return *none;
-  if (!std::exchange(tree_is_whole, false) || tree_is_short) {
-    tree_is_short = false;
+  if (!std::exchange(tree_is_whole, false) || tree_is_short != 0) {
+    tree_is_short = 0;
     put_uverbs(*tree_root);
     delete std::exchange(tree_facts, nullptr);
   }
@@ -349,8 +383,11 @@ const std::string& sysfs_root() {
   put_facts(device, facts_of(identity));
   tree_knows_port = open;
   tree_is_whole = true;
+  tell_shortage();
   return *tree_root;
 }
+
+int why_files_are_missing() { return tree_is_short; }
 
 LinkFacts link_facts(const EndpointIdentity& identity) {
   const PortFacts facts = facts_of(identity);

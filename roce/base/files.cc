@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <memory>
 
@@ -60,6 +61,16 @@ int write_all(int fd, std::string_view bytes, off_t at) {
     at += written;
   }
   return 0;
+}
+
+int replace_file(const std::string& path, const std::string& beside, std::string_view bytes) {
+  const int fd = open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+  if (fd < 0) return errno;
+  int code = write_all(fd, bytes, 0);
+  close(fd);
+  if (code == 0 && rename(beside.c_str(), path.c_str()) != 0) code = errno;
+  if (code != 0) unlink(beside.c_str());
+  return code;
 }
 
 void remove_tree(const std::string& path) { remove_at(AT_FDCWD, path.c_str()); }

@@ -16,6 +16,10 @@ std::vector<std::string> names_in(const std::string& directory);
 /// Writes all bytes at this offset. Returns an errno, ENOSPC for example, when not all could be written; else 0.
 int write_all(int fd, std::string_view bytes, off_t at);
 
+/// Makes the file `path` have these bytes, or leaves it as it is and returns an errno: they are written to `beside`, in
+/// the same file system, which then takes the name.
+int replace_file(const std::string& path, const std::string& beside, std::string_view bytes);
+
 /// Removes the file or directory with this path, and all below it. Follows no links.
 void remove_tree(const std::string& path);
 

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <csignal>
 #include <fstream>
+#include <iterator>
 
 #include "base/unique_fd.h"
 
@@ -90,6 +91,40 @@ TEST(Files, WritesAllOrSaysWhy) {
   const UniqueFd unwritable(open(name.c_str(), O_RDONLY | O_CLOEXEC));
   EXPECT_EQ(write_all(unwritable.get(), "x", 0), EBADF);
   unlink(name.c_str());
+}
+
+std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(Files, AreReplacedWholeOrNotAtAll) {
+  std::string root = testing::TempDir() + "files-XXXXXX";
+  ASSERT_NE(mkdtemp(root.data()), nullptr);
+  const std::string file = root + "/file";
+  const std::string beside = root + "/beside";
+  EXPECT_EQ(replace_file(file, beside, "first"), 0);
+  EXPECT_EQ(text_of(file), "first");
+  EXPECT_FALSE(is_there(beside));
+  // Nothing longer than two bytes can be written.
+  struct rlimit before {};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = signal(SIGXFSZ, SIG_IGN);
+  const struct rlimit two { 2, before.rlim_max };
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &two), 0);
+  const int refused = replace_file(file, beside, "second");
+  const int refused_new = replace_file(root + "/new", beside, "new");
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  signal(SIGXFSZ, handler);
+  EXPECT_EQ(refused, EFBIG);
+  EXPECT_EQ(refused_new, EFBIG);
+  EXPECT_EQ(text_of(file), "first");
+  EXPECT_FALSE(is_there(root + "/new"));
+  EXPECT_FALSE(is_there(beside));
+  EXPECT_EQ(replace_file(root + "/nowhere/file", beside, "new"), ENOENT);
+  EXPECT_FALSE(is_there(beside));
+  EXPECT_EQ(replace_file(file, root + "/nowhere/beside", "new"), ENOENT);
+  remove_tree(root);
 }
 
 }  // namespace
