@@ -164,8 +164,11 @@ class SegmentNic final : public MemberNic,
     warn(error);
   }
   bool another_listens(uint64_t service_id) override {
+    segment::Peer* shut = nullptr;
     port_->peers().refresh();
-    return port_->peers().listener(mac_, service_id) != nullptr;
+    if (port_->peers().listener(mac_, service_id, &shut) != nullptr) return true;
+    if (shut != nullptr) warn(line_of_shut(*shut));
+    return false;
   }
   void on_lost(const segment::LossListener& listener) override { port_->on_lost(listener); }
   bool link_up() const override { return !has_uplink_ || port_->uplink().up(); }

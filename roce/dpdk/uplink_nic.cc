@@ -112,8 +112,8 @@ std::unique_ptr<Nic> make_uplink(std::unique_ptr<Nic> wire, const PortPlan& plan
   record.pid = getpid();
   record.program = program_invocation_short_name;
   record.mtu = plan.max_frame_bytes - kLinkHeaderBytes;
-  record.qps_max = config.qps_max;
-  record.lanes_max = config.lanes_max;
+  record.quotas.qps_max = config.qps_max;
+  record.quotas.lanes_max = config.lanes_max;
   record.netdev = plan.identity.netdev;
   record.leads_out = config.while_needed;
   options.warn = [](const std::string& line) { log_message(LogLevel::kWarning, "segment: %s", line.c_str()); };

@@ -124,8 +124,8 @@ bool may_lead_out(const EndpointConfig& config, std::string& error) {
 void follow_uplink(const segment::MemberRecord& uplink, const EndpointConfig& config, PortPlan& plan) {
   plan.host = uplink.host;
   plan.has_uplink = true;
-  plan.qps_max = uplink.qps_max;
-  plan.lanes_max = uplink.lanes_max;
+  plan.qps_max = uplink.quotas.qps_max;
+  plan.lanes_max = uplink.quotas.lanes_max;
   plan.identity = {uplink.mac, config.addresses.empty() ? uplink.addresses : config.addresses, uplink.netdev,
                    kSegmentMbps, uplink.link_up};
   plan.mtu_now = uplink.mtu;

@@ -95,7 +95,7 @@ Forwarding::Verdict Forwarding::find_for_management(const FrameAddress& destinat
   }
   Peer* first = nullptr;
   peers_.for_each_program(destination.mac, [&](Peer& peer) {
-    if (first == nullptr) first = &peer;
+    if (first == nullptr || !first->can_be_met()) first = &peer;
     if (!destination.service_id && !peer.listens.empty()) receivers_.push_back(&peer);
   });
   if (receivers_.empty() && first != nullptr) receivers_.push_back(first);

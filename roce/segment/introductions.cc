@@ -14,6 +14,8 @@ constexpr Duration kFirstRepeat = milliseconds(2);
 /// Letters that are not read take room of our own socket, which all letters share: so there are few, at growing
 /// intervals.
 constexpr unsigned kHellosMost = 6;
+/// After so many, 42 ms from the first, its record is read again.
+constexpr unsigned kHellosUntilLook = 3;
 constexpr unsigned kLettersPerLook = 8;
 /// How often the directory is read because of a hello from an unknown member, which repeats it.
 constexpr Duration kRefresh = milliseconds(1);
@@ -75,12 +77,25 @@ void Introductions::say_hello(Peer& peer, bool answer, Instant now) {
 void Introductions::repeat(Instant now) {
   if (unconfirmed_ == 0) return;
   unsigned left = 0;
+  bool silent = false;
   for (Peer* peer : peers_.in_contact()) {
     if (peer->lane->confirmed) continue;
     left++;
-    if (peer->lane->next_hello <= now && peer->lane->hellos < kHellosMost) say_hello(*peer, true, now);
+    if (peer->lane->next_hello > now || peer->lane->hellos >= kHellosMost) continue;
+    silent |= peer->lane->hellos >= kHellosUntilLook;
+    say_hello(*peer, true, now);
   }
   unconfirmed_ = left;
+  if (silent) look_who_is_shut();
+}
+
+/// A peer that does not answer may have found out only now that it cannot, and its record says so. What it writes there
+/// does not change the directory, which it may not touch.
+void Introductions::look_who_is_shut() {
+  peers_.refresh(true);
+  for (Peer* peer : peers_.in_contact()) {
+    if (const std::string line = line_of_shut(*peer); !line.empty()) warn_(line);
+  }
 }
 
 bool Introductions::read_mail(Instant now) {

@@ -35,6 +35,7 @@ class Introductions {
 
  private:
   void say_hello(Peer& peer, bool answer, Instant now);
+  void look_who_is_shut();
   void answer_hello(Peer& peer, Instant now);
   void on_hello(const Letter& letter, const LetterFds& fds, Instant now);
   void on_known(Lane& lane);

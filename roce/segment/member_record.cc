@@ -58,8 +58,8 @@ bool take_role(MemberRecord& record, std::string_view value) {
 /// Keys that only uplinks have.
 bool take_uplink_line(MemberRecord& record, std::string_view key, std::string_view value) {
   if (key == "mtu") return parse_number(value, record.mtu) && record.mtu >= kMtuLeast && record.mtu <= kMtuMost;
-  if (key == "qps") return parse_number(value, record.qps_max);
-  if (key == "lanes") return parse_number(value, record.lanes_max);
+  if (key == "qps") return parse_number(value, record.quotas.qps_max);
+  if (key == "lanes") return parse_number(value, record.quotas.lanes_max);
   if (key == "link" && (value == "up" || value == "down")) {
     record.link_up = value == "up";
     return true;
@@ -85,6 +85,8 @@ bool take_line(MemberRecord& record, std::string_view key, std::string_view valu
     record.raw.macs.push_back(*mac);
   } else if (key == "raw" && value == "all") {
     record.raw.all = true;
+  } else if (key == "shut" && value == "out") {
+    record.shut = true;
   } else if (key == "leads" && value == "out") {
     record.leads_out = true;
   } else if (const auto address = parse_local_address(value);
@@ -119,8 +121,8 @@ std::string to_text(const MemberRecord& record) {
     if (role == record.role) text += "role " + std::string(name) + "\n";
   }
   if (record.mtu != 0) text += "mtu " + std::to_string(record.mtu) + "\n";
-  if (record.qps_max != 0) text += "qps " + std::to_string(record.qps_max) + "\n";
-  if (record.lanes_max != 0) text += "lanes " + std::to_string(record.lanes_max) + "\n";
+  if (record.quotas.qps_max != 0) text += "qps " + std::to_string(record.quotas.qps_max) + "\n";
+  if (record.quotas.lanes_max != 0) text += "lanes " + std::to_string(record.quotas.lanes_max) + "\n";
   if (!record.link_up) text += "link down\n";
   if (!record.netdev.empty()) text += "netdev " + record.netdev + "\n";
   for (size_t i = 0; i < std::min(record.addresses.size(), kAddressesMax); i++)
@@ -134,6 +136,7 @@ std::string to_text(const MemberRecord& record) {
   for (size_t i = 0; i < std::min(record.raw.macs.size(), kRawMacsMax); i++)
     text += "raw " + to_string(record.raw.macs[i]) + "\n";
   if (record.raw.all) text += "raw all\n";
+  if (record.shut) text += "shut out\n";
   if (record.leads_out) text += "leads out\n";
   text += "pid " + std::to_string(record.pid) + "\nprogram " + printable(record.program.substr(0, kProgramBytesMax));
   return text + "\n" + std::string(kEnding) + "\n";

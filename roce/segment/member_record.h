@@ -41,6 +41,13 @@ struct RawWish {
   bool operator==(const RawWish&) const = default;
 };
 
+/// What an uplink leaves to each program of its host. 0: it has no limit of its own.
+struct Quotas {
+  uint32_t qps_max = 0;    // queue pairs that the program may have
+  uint32_t lanes_max = 0;  // other programs that it may meet
+  bool operator==(const Quotas&) const = default;
+};
+
 struct MemberRecord {
   Role role = Role::kProgram;
   std::string host;  // the name of the host that it belongs to
@@ -50,14 +57,14 @@ struct MemberRecord {
   std::vector<Listening> listens;  // requests for these services come to this member
   std::vector<MacAddress> groups;  // multicast RoCE frames to these, too
   RawWish raw;                     // copies of frames of other protocols, too
+  bool shut = false;               // it may not look at other members' files any more: it meets nobody new
   bool leads_out = false;          // a program that asked for the network, or the uplink that was started for such ones
   int pid = 0;                     // as the member sees it; for display
   std::string program;             // likewise; printable
 
   // Of an uplink, for the programs of its host.
-  uint32_t mtu = 0;        // IP MTU of its port
-  uint32_t qps_max = 0;    // queue pairs that a program may have; 0: no limit of the uplink's
-  uint32_t lanes_max = 0;  // other programs that a program may meet; 0: no limit of the uplink's
+  uint32_t mtu = 0;  // IP MTU of its port
+  Quotas quotas;
   bool link_up = true;
   std::string netdev;  // the kernel interface below its port, or ""
 

@@ -22,12 +22,17 @@ Peer* Peers::station_of(const MacAddress& mac) const {
 }
 
 /// The listener with the more specific mask wins.
-Peer* Peers::listener(const MacAddress& mac, uint64_t service_id) const {
+Peer* Peers::listener(const MacAddress& mac, uint64_t service_id, Peer** shut) const {
   Peer* found = nullptr;
   int bits = -1;
   for_each_program(mac, [&](Peer& peer) {
     for (const Listening& listening : peer.listens) {
-      if (!listening.covers(service_id) || std::popcount(listening.mask) <= bits) continue;
+      if (!listening.covers(service_id)) continue;
+      if (!peer.can_be_met()) {
+        if (shut != nullptr) *shut = &peer;
+        continue;
+      }
+      if (std::popcount(listening.mask) <= bits) continue;
       bits = std::popcount(listening.mask);
       found = &peer;
     }
@@ -85,6 +90,7 @@ bool Peers::refresh(bool always) {
     peer->groups = record.groups;
     peer->raw = record.raw.macs;
     peer->raw_all = record.raw.all;
+    peer->shut = record.shut;
     take_blocks(*peer, record);
   }
   raw_takers_.clear();

@@ -7,6 +7,8 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "segment/direct_way.h"
@@ -67,6 +69,8 @@ struct Peer {
   std::vector<MacAddress> groups;       // likewise
   std::vector<MacAddress> raw;          // likewise
   bool raw_all = false;                 // likewise
+  bool shut = false;                    // likewise
+  bool told_shut = false;               // the log says so
   bool takes_raw(const MacAddress& to) const { return raw_all || std::find(raw.begin(), raw.end(), to) != raw.end(); }
   bool in_group(const MacAddress& group) const {
     return std::find(groups.begin(), groups.end(), group) != groups.end();
@@ -74,7 +78,16 @@ struct Peer {
   bool held_back = false;      // what the peer has sent stays in its ring for now, because ...
   int64_t allowance = 0;       // ... it has sent so many bytes more (-) than it may; an uplink counts them
   std::unique_ptr<Lane> lane;  // nullptr: no contact yet
+  /// Whether it can be reached: a member that is shut out reads no letter of somebody whom it does not know.
+  bool can_be_met() const { return !shut || (lane && lane->confirmed); }
 };
+
+/// The line about a peer that cannot be met; once of each.
+inline std::string line_of_shut(Peer& peer) {
+  if (peer.can_be_met() || std::exchange(peer.told_shut, true)) return "";
+  return "a program of this machine has changed its user and may not look into the directory where programs meet any "
+         "more: it and this one do not reach each other";
+}
 
 class Peers {
  public:
@@ -132,7 +145,8 @@ class Peers {
   }
   /// The program of the host with this MAC that listens to a service; nullptr: none does, as far as the last scan
   /// tells.
-  Peer* listener(const MacAddress& mac, uint64_t service_id) const;
+  /// `shut`: becomes one that listens and cannot be met.
+  Peer* listener(const MacAddress& mac, uint64_t service_id, Peer** shut = nullptr) const;
   /// Programs that take raw packets.
   const std::vector<Peer*>& raw_takers() const { return raw_takers_; }
   /// Members that are no programs.

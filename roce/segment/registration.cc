@@ -23,7 +23,11 @@ std::string Registration::look_after_directory(Mailbox& mailbox, Instant now) {
   if (now < next_look_) return "";
   const NoCancel with_descriptors;
   next_look_ = now + kLookAgain;
-  if (directory_.barred()) return std::exchange(said_barred_, true) ? "" : Directory::kBarred;
+  const bool barred = directory_.barred();
+  std::string ignored;
+  // The record is open, so it can be written. Without room for that it is tried again (`tell_again`).
+  if (barred != record().shut) update([&](MemberRecord& own) { own.shut = barred; }, ignored);
+  if (barred) return std::exchange(said_barred_, true) ? "" : Directory::kBarred;
   if (is_whole(mailbox)) return "";
   const std::string what = "the directory where programs meet, " + directory_.path() + ", was removed or emptied";
   std::string error;

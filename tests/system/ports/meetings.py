@@ -449,8 +449,9 @@ def confined_server(machine, program):
     client = machine.start_run(program, "connect", port)
     line = barred.stdout.readline()
     assert "may not look into the directory where programs meet any more, since it changed its user" in line, line
+    output, _ = client.communicate(timeout=40)
+    assert "connection: Connection refused" in output and "has changed its user" in output, output
     assert not select.select([barred.stdout], [], [], 2)[0], barred.stdout.readline()
-    client.kill()
 
 
 def af_xdp_without_rights(machine):

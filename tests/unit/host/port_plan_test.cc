@@ -153,8 +153,8 @@ TEST_F(PlanTest, BehindAnUplinkTheSmallerLimitsHold) {
     ASSERT_TRUE(uplink.update(
         [&](segment::MemberRecord& its) {
           its.mtu = c.its_mtu;
-          its.qps_max = c.its_qps;
-          its.lanes_max = c.lanes;
+          its.quotas.qps_max = c.its_qps;
+          its.quotas.lanes_max = c.lanes;
         },
         error_));
     config_.mtu = c.own_mtu;

@@ -1,6 +1,7 @@
 #include "segment/introductions.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <chrono>
 #include <memory>
@@ -69,6 +70,46 @@ TEST(Introductions, WhoMissedAnAnswerGetsAnother) {
   b.say(a, Letter::Kind::kHello, 1);
   a.turn();
   EXPECT_EQ(b.mail(), Kinds{Letter::Kind::kKnown});
+}
+
+/// It writes so into its record, and may not touch the directory.
+TEST(Introductions, WhoIsShutOutHasNoServicesForThoseWhoHaveNotMetIt) {
+  const TempDir dir;
+  constexpr uint64_t kWanted = 0x0000000001061c06;
+  constexpr uint16_t kConnectRequest = 0x10;
+  Node known(dir, record_of("host", 1));
+  Node newcomer(dir, record_of("host", 1));
+  MemberRecord record = record_of("host", 1);
+  record.listens = {{kWanted, ~uint64_t{0}}};
+  Handmade shut(dir, record);
+  shut.say(known, Letter::Kind::kHello, 0);
+  known.turn();
+  newcomer.turn();
+  newcomer.send(cm_frame(mac_of(1), kConnectRequest, 0, kWanted));
+  newcomer.turn(milliseconds(2));
+  for (Node* node : {&known, &newcomer}) EXPECT_NE(node->port->peers().listener(mac_of(1), kWanted), nullptr);
+  struct stat before {};
+  ASSERT_EQ(fstat(shut.directory.fd(), &before), 0);
+  const timespec times[] = {before.st_atim, before.st_mtim};
+  std::string error;
+  ASSERT_EQ(shut.membership.become([](MemberRecord& own) { own.shut = true; }, error), 0) << error;
+  ASSERT_EQ(futimens(shut.directory.fd(), times), 0);
+  for (int i = 0; i < 100; i++) newcomer.turn(milliseconds(1));
+  Peer* found = nullptr;
+  EXPECT_EQ(newcomer.port->peers().listener(mac_of(1), kWanted, &found), nullptr);
+  ASSERT_NE(found, nullptr);
+  EXPECT_EQ(line_of_shut(*found), "") << "it was told already";
+  found = nullptr;
+  EXPECT_EQ(newcomer.port->peers().listener(mac_of(1), kWanted + 1, &found), nullptr);
+  EXPECT_EQ(found, nullptr);
+  ASSERT_EQ(newcomer.warnings.size(), 1u);
+  EXPECT_NE(newcomer.warnings[0].find("has changed its user"), std::string::npos);
+  known.port->peers().refresh(true);
+  EXPECT_NE(known.port->peers().listener(mac_of(1), kWanted), nullptr) << "they have met";
+  EXPECT_TRUE(known.warnings.empty());
+  ASSERT_EQ(shut.membership.become([](MemberRecord& own) { own.shut = false; }, error), 0) << error;
+  newcomer.port->peers().refresh(true);
+  EXPECT_NE(newcomer.port->peers().listener(mac_of(1), kWanted), nullptr) << "it has its rights back";
 }
 
 TEST(Introductions, WhoIsKnownSaysNoMoreHellos) {

@@ -77,8 +77,8 @@ TEST(MemberRecord, OfAnUplinkSaysWhatItsProgramsNeed) {
   ASSERT_TRUE(record);
   EXPECT_EQ(record->role, Role::kUplink);
   EXPECT_EQ(record->mtu, 1500u);
-  EXPECT_EQ(record->qps_max, 64u);
-  EXPECT_EQ(record->lanes_max, 20u);
+  EXPECT_EQ(record->quotas.qps_max, 64u);
+  EXPECT_EQ(record->quotas.lanes_max, 20u);
   EXPECT_FALSE(record->link_up);
   EXPECT_EQ(record->netdev, "eth0");
   EXPECT_EQ(to_text(*record), text);
@@ -162,6 +162,7 @@ TEST(MemberRecord, OfTheMostThatThereCanBeIsRead) {
   record.raw.macs.assign(kRawMacsMax, {{0x01, 0x00, 0x5e, 1, 2, 3}});
   record.raw.all = true;
   record.leads_out = true;
+  record.shut = true;
   record.program.assign(kProgramBytesMax, 'p');
   EXPECT_EQ(parse_record(to_text(record)), record);
   EXPECT_LT(to_text(record).size(), kRecordBytesMax - 64);
