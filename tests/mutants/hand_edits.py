@@ -52,3 +52,19 @@ def edited(edit: HandEdit, text: str) -> str:
         if there[:-1] == wanted[:-1] and (there[-1] == wanted[-1] or (len(wanted) > 1 and there[-1].startswith(wanted[-1]))):
             return "\n".join(lines[:at] + edit.new + lines[at + len(wanted) :]) + "\n"
     sys.exit(f"{edit.name}: {edit.file} has no such lines:\n  " + "\n  ".join(edit.old))
+
+
+def check_table(page: str, lists: dict):
+    """The page's table of the lists, each named by its folder, counts what is in them."""
+    table = page[page.index("| folder | written |") :].split("\n\n")[0]
+    rows = {cells[0].strip("`"): cells[1:] for cells in ([cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()[2:])}
+    lists = dict(lists, all=[edit for edits in lists.values() for edit in edits])
+    if rows.keys() != lists.keys():
+        sys.exit(f"the table has other folders: {sorted(rows.keys() ^ lists.keys())}")
+    for name, edits in lists.items():
+        verdicts = [edit.verdict for edit in edits]
+        same = verdicts.count("equivalent")
+        wanted = (str(len(edits)), str(same), f"{verdicts.count('caught')} of {len(edits) - same}")
+        written, _, _, equivalent, caught = rows[name]
+        if (written, equivalent, caught) != wanted:
+            sys.exit(f"the table says of {name} {written}, {equivalent}, {caught}; it is {', '.join(wanted)}")

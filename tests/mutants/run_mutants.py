@@ -33,7 +33,7 @@ import time
 import rules
 from confined import confine, why_not
 from folders import ALONE, BY_HAND, FOLDERS, TOO_LARGE, Folder
-from hand_edits import HandEdit, edited, read_edits
+from hand_edits import HandEdit, check_table, edited, read_edits
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -387,7 +387,9 @@ def main() -> int:
         parser.error(f"no such folder: {', '.join(unknown)}")
     chosen = [known[name] for name in arguments.folders or known]
     if arguments.fit:
-        count = sum(len(by_hand(folder)) for folder in BY_HAND.values())
+        lists = {folder.path: [mutant.edit for mutant in by_hand(folder)] for folder in BY_HAND.values()}
+        check_table((HERE / "README.md").read_text(encoding="utf-8"), lists)
+        count = sum(map(len, lists.values()))
         print(f"{count} mutants by hand fit the source")
         return 0 if count > 100 else 1
     suffixes = (".cc",) if arguments.quick else (".cc", ".h")

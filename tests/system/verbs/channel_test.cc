@@ -254,6 +254,39 @@ TEST_F(ChannelTest, EventsNobodyTookGoWithTheirQueue) {
   EXPECT_FALSE(readable(0));
 }
 
+/// Whatever number of events a queue had: those of others are there afterwards, and no more.
+TEST_F(ChannelTest, AllEventsNobodyTookGoWithTheirQueue) {
+  for (long events = 2; events <= 3; events++) {
+    if (receiver_ == nullptr) SetUp();
+    const Owned<ibv_cq> other(ibv_create_cq(device(), 16, nullptr, channel_.get(), 0));
+    const Owned<ibv_qp> program = make_qp(pd_.get(), other.get(), other.get(), {});
+    const Owned<ibv_qp> peer = make_qp(pd_.get(), cq_.get(), cq_.get(), {});
+    connect(program.get(), peer->qp_num);
+    connect(peer.get(), program->qp_num);
+    ASSERT_EQ(post_recv(program.get(), 0, b_.sge(0, 64)), 0);
+    const long before = arrived();
+    ibv_send_wr wr{};
+    wr.opcode = IBV_WR_SEND;
+    for (long i = 0; i < events; i++) {
+      ASSERT_EQ(ibv_req_notify_cq(events_cq_.get(), 0), 0);
+      send();
+      wait_for_arrivals(before + i + 1);
+    }
+    ASSERT_EQ(ibv_req_notify_cq(other.get(), 0), 0);
+    ASSERT_EQ(post_send(peer.get(), wr, a_.sge(0, 8)), 0);
+    wait_for_arrivals(before + events + 1);
+    receiver_.reset();
+    events_cq_.reset();
+    ASSERT_TRUE(readable(0)) << events;
+    ibv_cq* cq = nullptr;
+    void* context = nullptr;
+    ASSERT_EQ(ibv_get_cq_event(channel_.get(), &cq, &context), 0);
+    EXPECT_EQ(cq, other.get());
+    ibv_ack_cq_events(cq, 1);
+    EXPECT_FALSE(readable(0)) << events;
+  }
+}
+
 TEST_F(ChannelTest, DestroyingAQueueWaitsForAcknowledgements) {
   ASSERT_EQ(ibv_req_notify_cq(events_cq_.get(), 0), 0);
   send();

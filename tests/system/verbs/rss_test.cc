@@ -88,6 +88,18 @@ TEST_F(RssTest, TheDeviceSaysWhatItHas) {
   EXPECT_NE(attr.orig_attr.device_cap_flags & IBV_DEVICE_MANAGED_FLOW_STEERING, 0u);
 }
 
+TEST_F(RssTest, ThereAreAsManyTablesAsTheDeviceSaysAndAgainWhenTheyAreGone) {
+  ibv_device_attr_ex attr{};
+  ASSERT_EQ(ibv_query_device_ex(device(), nullptr, &attr), 0);
+  const OwnedWq wq = make_wq();
+  for (int round = 0; round < 2; round++) {
+    std::vector<OwnedTable> all;
+    while (OwnedTable one = make_table({wq.get()}, 0)) all.push_back(std::move(one));
+    EXPECT_EQ(errno, ENOMEM);
+    EXPECT_EQ(all.size(), attr.rss_caps.max_rwq_indirection_tables) << round;
+  }
+}
+
 TEST_F(RssTest, PublishedVectorsChooseTheQueue) {
   // Source, destination and the lowest two bits of the published hash value.
   constexpr struct {

@@ -137,6 +137,33 @@ TEST_F(XrcTest, AFileThatWasOnlyAskedForIsNobodys) {
   EXPECT_NE(here, nullptr);
 }
 
+/// The claim ends with the last handle, not with the process: another one may make the domain then, and not before.
+TEST_F(XrcTest, AFileIsNobodysAfterTheLastHandle) {
+  const File file;
+  const auto made_elsewhere = [&] {
+    const pid_t child = fork();
+    if (child == 0) {
+      ibv_device** list = ibv_get_device_list(nullptr);
+      ibv_context* const context = list != nullptr ? ibv_open_device(list[0]) : nullptr;
+      if (context == nullptr) _exit(2);
+      ibv_xrcd_init_attr attr{IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, file.fd(), O_CREAT | O_EXCL};
+      ibv_xrcd* const xrcd = ibv_open_xrcd(context, &attr);
+      if (xrcd == nullptr) _exit(errno == EINVAL ? 1 : 3);
+      _exit(ibv_close_xrcd(xrcd) == 0 ? 0 : 4);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  };
+  OwnedXrcd first(open_xrcd(file.fd()));
+  OwnedXrcd second(open_xrcd(file.fd()));
+  EXPECT_EQ(made_elsewhere(), 1);
+  first.reset();
+  EXPECT_EQ(made_elsewhere(), 1);
+  second.reset();
+  EXPECT_EQ(made_elsewhere(), 0);
+}
+
 /// A file for which no domain is left is not held open, and not claimed.
 TEST_F(XrcTest, ThereAreOnlySoManyDomains) {
   const auto descriptors = [] {

@@ -41,7 +41,8 @@ TEST_F(Device, AResetPortIsAsAfterProbing) {
   EXPECT_TRUE(rte_is_same_ether_addr(&now, &first));
   EXPECT_EQ(rte_mempool_in_use_count(pool), 0u);
   EXPECT_EQ(rte_mempool_in_use_count(tx_pool), 0u);
-  EXPECT_EQ(stats().ipackets, 0u);
+  for (const uint64_t count : {stats().ipackets, stats().ibytes, stats().opackets, stats().obytes})
+    EXPECT_EQ(count, 0u);
   ASSERT_EQ(rte_eth_dev_flow_ctrl_get(port, &pauses), 0);
   EXPECT_EQ(pauses.mode, RTE_ETH_FC_NONE);
   EXPECT_EQ(pauses.high_water, default_water);
@@ -199,6 +200,25 @@ TEST_F(Device, EveryQueueHasEveryStatistic) {
   EXPECT_EQ(xstat("rx_q19_no_mbufs"), 0u);
   ASSERT_EQ(rte_eth_xstats_reset(port), 0);
   EXPECT_EQ(xstat("tx_q17_packets"), 0u);
+}
+
+TEST_F(Device, QueuesThatWereReleasedCountUntilTheNextReset) {
+  attach_and_start({.rx_queues = 2, .tx_queues = 2});
+  ASSERT_EQ(send(make_frame(300, 1), 1), 1u);
+  ASSERT_EQ(receive(1).size(), 1u);
+  for (const bool is_reset : {false, true}) {
+    ASSERT_EQ(rte_eth_dev_stop(port), 0);
+    ASSERT_EQ(start(), 0);
+    ASSERT_EQ(is_reset ? rte_eth_stats_reset(port) : 0, 0);
+    const uint64_t frames = is_reset ? 0 : 1;
+    EXPECT_EQ(stats().ipackets, frames);
+    EXPECT_EQ(stats().ibytes, frames * 300);
+    EXPECT_EQ(stats().opackets, frames);
+    EXPECT_EQ(stats().obytes, frames * 300);
+  }
+  expect_a_frame_arrives(2);
+  EXPECT_EQ(stats().ipackets, 1u);
+  EXPECT_EQ(stats().opackets, 1u);
 }
 
 // ---- What it does not have
