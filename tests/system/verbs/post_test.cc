@@ -338,4 +338,69 @@ TEST_F(PostTest, AReceiveMayBeLongerThanItsRegion) {
   }
 }
 
+/// Every byte of them is used: what is sent is as long as its elements, and so is what a READ or an atomic brings.
+TEST_F(PostTest, OtherElementsLieInTheirRegion) {
+  constexpr uint64_t kEnd = 65536;
+  for (const ibv_wr_opcode opcode :
+       {IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_CMP_AND_SWP}) {
+    for (const uint32_t beyond : {0u, 1u, 8u}) {
+      make_pair({});
+      const bool atomic = opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
+      const uint32_t bytes = atomic ? 8 : 64;
+      std::memset(b_.data(), 1, 65536);
+      std::memset(a_.data(), 2, 65536);
+      if (opcode == IBV_WR_SEND) {
+        ASSERT_EQ(post_recv(right_.get(), 1, b_.sge(0, 4096)), 0);
+      }
+      ibv_send_wr wr{};
+      wr.opcode = opcode;
+      wr.send_flags = IBV_SEND_SIGNALED;
+      if (atomic) {
+        wr.wr.atomic = {b_.addr(), 0x0101010101010101, 3, b_.rkey()};
+      } else {
+        wr.wr.rdma = {b_.addr(), b_.rkey()};
+      }
+      // An atomic is of 8 bytes; the others grow beyond the end.
+      const ibv_sge element = a_.sge(kEnd - bytes + (atomic ? beyond : 0), bytes + (atomic ? 0 : beyond));
+      ASSERT_EQ(post_send(left_.get(), wr, element), 0);
+      EXPECT_EQ(poll(cq_.get(), 1)[0].status, beyond == 0 ? IBV_WC_SUCCESS : IBV_WC_LOC_PROT_ERR) << opcode << beyond;
+      if (beyond != 0) {
+        EXPECT_EQ(b_.data()[0] != 1, atomic) << "nothing is sent; but an atomic is done when its answer finds no place";
+        EXPECT_EQ(a_.data()[kEnd - bytes], 2) << "nothing is brought";
+      }
+      left_.reset();
+      right_.reset();
+    }
+  }
+}
+
+/// An element without bytes uses nothing, wherever it leads and whatever its key.
+TEST_F(PostTest, AnEmptyElementNeedsNoRegion) {
+  for (const ibv_wr_opcode opcode : {IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ}) {
+    make_pair({});
+    std::memset(b_.data(), 1, 65536);
+    std::memset(a_.data(), 2, 65536);
+    ibv_sge elements[] = {{1, 0, 0xBAD}, a_.sge(0, 8), {~uint64_t{0}, 0, 0xBAD}};
+    ibv_sge targets[] = {{1, 0, 0xBAD}, b_.sge(0, 8), {~uint64_t{0}, 0, 0xBAD}};
+    ibv_recv_wr receive{1, nullptr, targets, 3}, *bad_receive = nullptr;
+    if (opcode == IBV_WR_SEND) {
+      ASSERT_EQ(ibv_post_recv(right_.get(), &receive, &bad_receive), 0);
+    }
+    ibv_send_wr wr{}, *bad = nullptr;
+    wr.opcode = opcode;
+    wr.send_flags = IBV_SEND_SIGNALED;
+    wr.sg_list = elements;
+    wr.num_sge = 3;
+    wr.wr.rdma = {b_.addr(), b_.rkey()};
+    ASSERT_EQ(ibv_post_send(left_.get(), &wr, &bad), 0);
+    EXPECT_EQ(poll(cq_.get(), 1)[0].status, IBV_WC_SUCCESS) << opcode;
+    if (opcode == IBV_WR_SEND) {
+      EXPECT_EQ(poll(recv_cq_.get(), 1)[0].byte_len, 8u);
+    }
+    EXPECT_EQ(std::memcmp(a_.data(), b_.data(), 8), 0) << opcode;
+    left_.reset();
+    right_.reset();
+  }
+}
+
 }  // namespace
