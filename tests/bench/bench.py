@@ -132,7 +132,7 @@ def main():
     arguments = parser.parse_args()
     uroce = arguments.build / "apps" / "uroce"
     if not uroce.is_file():
-        print(f"{uroce} is not there: build first (./demo or ./check does)", file=sys.stderr)
+        print(f"{uroce} is not there: build first (ninja -C {arguments.build})", file=sys.stderr)
         return 1
     if shutil.which("ib_write_bw") is None:
         print("perftest is missing: scripts/install-deps.sh bench", file=sys.stderr)
