@@ -205,7 +205,8 @@ void Engine::run_timers(Instant now) {
 }
 
 bool Engine::wants_transmit() const {
-  return parts_->schedule.wants_transmit() || parts_->loopback.size() != 0 || parts_->management.wants_transmit();
+  return parts_->schedule.wants_transmit() || parts_->loopback.size() != 0 || parts_->management.wants_transmit() ||
+         parts_->transmitter.keeps_answers();
 }
 
 Instant Engine::next_timeout() const {

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "packet/route_header.h"
 #include "transport/address_handle.h"
+#include "transport/responder.h"
 
 namespace uroce {
 
@@ -19,6 +20,12 @@ constexpr uint32_t kFirstBurstByHops = 2;
 constexpr uint32_t kSendsPerTurn = 5;
 constexpr uint32_t kFewFrames = 2;  // a message, and an ACK
 constexpr uint32_t kQuantum = 16;   // frames of one QP before the next has its turn
+
+/// READ responses included.
+bool owes_answer(const Qp& qp) {
+  const Responder* const answers = qp.responder();
+  return answers != nullptr && answers->wants_transmit();
+}
 
 }  // namespace
 
@@ -39,8 +46,35 @@ void Transmitter::send_last_ack(Qp& qp, Instant now) {
   qp.end_ack_delay();
   parts_.schedule.update(qp);
   ending_ = &qp;
+  send_ahead(qp, now);
   transmit(now);
+  keep_answers(qp, now);
   ending_ = nullptr;
+}
+
+/// Sends what `qp` owes its peer before other QPs have their turn.
+void Transmitter::send_ahead(Qp& qp, Instant now) {
+  for (uint32_t i = 0; i < kSendsPerTurn && owes_answer(qp) && !blocked(qp.priority()); i++) {
+    const uint32_t acquired = parts_.port.acquire_tx(frames_.data(), kFirstBurst);
+    if (acquired == 0) {
+      counters_.tx_port_full++;
+      return;
+    }
+    bool done = false;
+    const uint32_t used = send_frames_of(qp, qp.lead_link(), {frames_.data(), acquired}, now, done);
+    std::fill_n(senders_, used, qp.qpn());
+    hand_over(acquired, used, now);
+    if (used == 0) return;
+  }
+}
+
+void Transmitter::keep_answers(Qp& qp, Instant now) {
+  while (qp.wants_unpaced()) {
+    if (!kept_.has_room()) return;
+    TxFrame frame = kept_.room();
+    if (!qp.poll_unpaced(frame, now)) return;
+    if (!keep_from_port(frame, qp.lead_link(), qp.qpn(), now)) kept_.keep(frame.bytes, qp.qpn(), qp.priority(), now);
+  }
 }
 
 /// Sends up to `size` frames; returns how many.
@@ -55,9 +89,17 @@ uint32_t Transmitter::transmit_burst(uint32_t size, Instant now) {
   uint32_t used = host_waits(now) ? send_host_frames(frames, acquired, now) : 0;
   if (parts_.management.wants_transmit()) used += send_mads(frames + used, acquired - used, now);
   std::fill_n(senders_, used, 0);
+  if (!kept_.empty()) used += kept_.send(frames + used, senders_ + used, acquired - used, parts_.pfc.paused(), now);
   if (parts_.schedule.cnps_wait()) used += send_cnps(frames + used, senders_ + used, acquired - used, now);
   used += send_qp_frames(frames + used, senders_ + used, acquired - used, now);
+  hand_over(acquired, used, now);
+  return used;
+}
+
+/// Gives the port its frames back, of which the first `used` are to be sent.
+void Transmitter::hand_over(uint32_t acquired, uint32_t used, Instant now) {
   ensure(used <= acquired, "no more frames are sent than the port lent");
+  TxFrame* const frames = frames_.data();
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < used; i++) {
     bytes += frames[i].bytes;
@@ -70,7 +112,6 @@ uint32_t Transmitter::transmit_burst(uint32_t size, Instant now) {
     frames[i].bytes = 0;
     frames[i].hop = {};
   }
-  return used;
 }
 
 uint32_t Transmitter::send_host_frames(TxFrame* frames, uint32_t count, Instant now) {

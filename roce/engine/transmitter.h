@@ -6,6 +6,7 @@
 #include <span>
 
 #include "engine/frame_tap.h"
+#include "engine/last_answers.h"
 #include "engine/loopback.h"
 #include "engine/management.h"
 #include "engine/multicast_groups.h"
@@ -46,13 +47,17 @@ class Transmitter {
         mac_(mac),
         by_destination_(parts.port.queues_by_destination()),
         hops_(parts.port.next_hops()),
-        epoch_(hops_ != nullptr ? &hops_->epoch() : nullptr) {}
+        epoch_(hops_ != nullptr ? &hops_->epoch() : nullptr),
+        kept_(counters) {}
 
   /// Sends some bursts, as long as there is more to send. Returns how many frames the port was given, and one more if
   /// something was copied without frames.
   uint32_t transmit(Instant now) { return anything_waits(now) ? transmit_bursts(now) : 0; }
-  /// To be called before `qp` is destroyed: a peer that waits for a last ACK gets it.
+  /// To be called before `qp` is destroyed or ends: a peer that waits for a last ACK gets it, before what other QPs
+  /// send. When the port has no room now, or the priority is paused, it is kept and leaves later.
   void send_last_ack(Qp& qp, Instant now);
+  /// Whether answers of QPs that ended can leave as soon as the port has room.
+  bool keeps_answers() const { return !kept_.empty() && kept_.any_for(parts_.pfc.paused()); }
 
  private:
   static constexpr uint32_t kSendBurst = 32;
@@ -65,10 +70,13 @@ class Transmitter {
   /// QPs that wait for the end of a pause count again when it is over.
   bool anything_waits(Instant now) {
     parts_.schedule.release_paused(parts_.pfc.paused());
-    return parts_.schedule.wants_transmit() || parts_.management.wants_transmit() || host_waits(now);
+    return parts_.schedule.wants_transmit() || parts_.management.wants_transmit() || host_waits(now) || keeps_answers();
   }
   uint32_t transmit_bursts(Instant now);
   uint32_t transmit_burst(uint32_t size, Instant now);
+  void hand_over(uint32_t acquired, uint32_t used, Instant now);
+  void send_ahead(Qp& qp, Instant now);
+  void keep_answers(Qp& qp, Instant now);
   uint32_t send_host_frames(TxFrame* frames, uint32_t count, Instant now);
   uint32_t send_mads(TxFrame* frames, uint32_t count, Instant now);
   uint32_t send_cnps(TxFrame* frames, uint32_t* senders, uint32_t count, Instant now);
@@ -95,6 +103,7 @@ class Transmitter {
   NextHops* const hops_;         // of the port; nullptr: it has none
   const uint64_t* const epoch_;  // of the hops, if there are any
   const Qp* ending_ = nullptr;   // must send its frames now or never
+  LastAnswers kept_;             // of QPs that ended
   // Of a burst. Not made anew in each: clearing them takes longer than sending a frame.
   std::array<TxFrame, kSendBurst> frames_;
   uint32_t senders_[kSendBurst];  // QP numbers of the frames; 0: the host's own

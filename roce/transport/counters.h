@@ -37,7 +37,7 @@
   /* management datagrams, and multicast */ \
   X(rx_mads) X(tx_mads) X(tx_drop_mad_full) X(tx_drop_mad_unresolved) X(rx_multicast) X(group_reports) X(group_queries) \
   /* the port and its neighbours */ \
-  X(tx_port_full) X(tx_neighbour_unresolved) X(arp_rx) X(arp_tx) X(nd_rx) X(nd_tx) X(echo_replies) \
+  X(tx_port_full) X(tx_drop_last_answer) X(tx_neighbour_unresolved) X(arp_rx) X(arp_tx) X(nd_rx) X(nd_tx) X(echo_replies) \
   X(address_conflicts) X(neighbour_claims) X(neighbour_moves) X(loopback_packets) X(loopback_full) X(rx_pause_frames) X(tx_pause_frames) \
   X(pfc_watchdog_fired)
 // clang-format on

@@ -294,7 +294,8 @@ uint8_t Qp::priority() const {
 
 Instant Qp::next_timeout() const {
   Instant next = Instant::never();
-  if (context_.rate.closed() && wants_paced()) next = context_.rate.next_timeout();
+  const auto wants_paced = [](auto& service) { return service.wants_data(); };
+  if (context_.rate.closed() && serve(service_, wants_paced)) next = context_.rate.next_timeout();
   return std::min(next, serve(service_, [](auto& service) { return service.next_timeout(); }));
 }
 

@@ -93,6 +93,10 @@ class Qp {
   uint8_t priority() const;
   /// Lets a delayed ACK leave with the next frames. Called before the program ends.
   void end_ack_delay();
+  /// Whether the next answer is one that never waits for a rate: any but a READ response.
+  bool wants_unpaced() const;
+  /// Fills `frame` with that answer. False when there is none.
+  bool poll_unpaced(TxFrame& frame, Instant now);
 
   // Congestion (qp_congestion.cc).
   /// The peer sent a CNP: what this QP sends meets congestion. False when the QP has no congestion control that
@@ -128,8 +132,6 @@ class Qp {
   // qp_congestion.cc
   void restart_congestion();
   PollResult transmit_paced(TxFrame& frame, Instant now);
-  bool wants_unpaced() const;
-  bool wants_paced() const;
   void set_headers(const Route& path);
 
   QpContext context_;

@@ -58,8 +58,11 @@ bool Qp::wants_unpaced() const {
   return serve(service_, [](auto& service) { return service.wants_answer(); });
 }
 
-bool Qp::wants_paced() const {
-  return serve(service_, [](auto& service) { return service.wants_data(); });
+bool Qp::poll_unpaced(TxFrame& frame, Instant now) {
+  if (!wants_unpaced()) return false;
+  const PollResult polled = serve(service_, [&](auto& service) { return service.poll_answer(frame); });
+  settle(polled.outcome, now);
+  return polled.frame;
 }
 
 bool Qp::on_cnp(Instant now) {

@@ -11,6 +11,12 @@ namespace {
 
 class TransmitterTest : public EngineParts {
  protected:
+  /// A SEND that is to be acknowledged.
+  Bth ask(const Qp& qp) const {
+    Bth bth = send_to(qp);
+    bth.ack_req = true;
+    return bth;
+  }
   /// The frames that left, one word each: a packet's destination address, "cnp", "pause" or "host".
   std::string left() {
     std::string words;
@@ -132,6 +138,31 @@ TEST_F(TransmitterTest, FramesWithoutAMacDoNotLeave) {
   post(connected(to(IpAddress::v4(0x0A000063))));
   EXPECT_EQ(transmitter_.transmit(kNow), 0u);
   EXPECT_EQ(counters_.tx_neighbour_unresolved, 1u);
+}
+
+TEST_F(TransmitterTest, ALastAckWaitsForTheEndOfAPause) {
+  Qp& paused = connected(to(kPeerIp, kLossless << 5), QpType::kRc);
+  Qp& other = connected(to(kPeerIp), QpType::kRc);
+  ASSERT_TRUE(pfc_.on_frame(pause_frame(1u << kLossless, 0xFFFF), kNow));
+  for (Qp* const qp : {&paused, &other}) {
+    const Bytes bytes = frame_of(ipv4_path(), ask(*qp), {}, Bytes());
+    PacketView packet;
+    ASSERT_EQ(parse_frame(bytes, packet), ParseResult::kOk);
+    ASSERT_EQ(qp->post_recv({}, kNow), PostResult::kOk);
+    qp->on_packet(packet, kNow);
+    transmitter_.send_last_ack(*qp, kNow);
+    qp->forget_work();
+    schedule_.remove(*qp);
+    qps_.destroy(*qp);
+  }
+  EXPECT_EQ(left(), "10.0.0.1 ") << "the other's left at once";
+  EXPECT_FALSE(transmitter_.keeps_answers()) << "none that may leave now";
+  EXPECT_EQ(transmitter_.transmit(kNow), 0u);
+  ASSERT_TRUE(pfc_.on_frame(pause_frame(1u << kLossless, 0), kNow));
+  EXPECT_TRUE(transmitter_.keeps_answers());
+  EXPECT_EQ(transmitter_.transmit(kNow), 1u);
+  EXPECT_EQ(left(), "10.0.0.1 ");
+  EXPECT_FALSE(transmitter_.keeps_answers());
 }
 
 TEST_F(TransmitterTest, ACongestedPortIsAskedAgainLater) {
