@@ -197,7 +197,7 @@ void Engine::run_timers(Instant now) {
     Qp* qp = parts_->qps.table().at(index);
     if (qp == nullptr) continue;
     if (qp->next_timeout() <= now) qp->on_timeout(now);
-    // A peer that is silent may have another MAC by now. An unresolved one is being asked for already.
+    // A peer that is silent may have another MAC by now. An unresolved one is asked for with its next frame.
     if (qp->asks_in_vain() && qp->path_resolved())
       parts_->router.ask_for(qp->path(), qp->attributes().av.sgid_index, now);
     parts_->schedule.update(*qp);

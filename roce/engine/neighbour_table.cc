@@ -182,6 +182,14 @@ void NeighbourTable::want(const IpAddress& ip, const LocalAddress& source, Insta
   next_due_ = std::min(next_due_, now);
 }
 
+void NeighbourTable::want_again(const IpAddress& ip, const LocalAddress& source, Instant now) {
+  const Entry* entry = find(ip, source.vlan_id);
+  if (entry == nullptr) entry = insert(ip, source.vlan_id);  // it gave way to others
+  if (entry == nullptr) return;
+  const bool asked_lately = now - entry->last_question < kVerifyInterval;
+  if (!entry->known && entry->next_question == Instant::never() && !asked_lately) want(ip, source, now);
+}
+
 /// Asks whether the address still has this MAC. One round of questions at a time.
 void NeighbourTable::verify(Entry& entry, Instant now, Duration interval) {
   const Instant at = std::max(now, entry.last_question + interval);

@@ -73,6 +73,8 @@ class NeighbourTable {
   bool set_static(const IpAddress& ip, uint16_t vlan_id, const MacAddress& mac);
   /// Neighbours::want
   void want(const IpAddress& ip, const LocalAddress& source, Instant now);
+  /// Neighbours::on_unresolved
+  void want_again(const IpAddress& ip, const LocalAddress& source, Instant now);
   void hear(const NeighbourClaim& claim, Instant now);
 
   /// The next question that is due, which is asked now; nothing when there is none.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "packet/route_header.h"
 
 namespace uroce {
 namespace {
@@ -46,6 +47,13 @@ std::optional<MacAddress> Neighbours::lookup(const IpAddress& ip, uint16_t vlan_
 void Neighbours::want(const IpAddress& ip, const LocalAddress& source, Instant now) {
   if (!is_unicast(ip) || own(ip, source.vlan_id) != nullptr || ip.is_v4() != source.ip.is_v4()) return;
   table_.want(ip, source, now);
+}
+
+void Neighbours::on_unresolved(const uint8_t* frame, Instant now) {
+  const FrameEnds ends = ends_of(frame);
+  const LocalAddress* const source = own(ends.src_ip, ends.vlan_id);
+  if (source == nullptr || !is_unicast(ends.dst_ip)) return;  // the address was taken from us
+  table_.want_again(ends.dst_ip, *source, now);
 }
 
 bool Neighbours::set_static(const IpAddress& ip, uint16_t vlan_id, const MacAddress& mac) {

@@ -43,6 +43,9 @@ class Neighbours {
   /// address verifies it (at most once a second), and keeps the MAC meanwhile: call it for a new connection, and when a
   /// peer falls silent.
   void want(const IpAddress& ip, const LocalAddress& source, Instant now);
+  /// This frame of ours cannot leave, because the MAC of its destination is not known. If nobody asks for it any more,
+  /// it is wanted again, a second after the last question at the earliest: the host may be there by now.
+  void on_unresolved(const uint8_t* frame, Instant now);
 
   /// `ip` has this MAC for good: it is never asked for and no frame changes it. False when the table is full.
   bool set_static(const IpAddress& ip, uint16_t vlan_id, const MacAddress& mac);

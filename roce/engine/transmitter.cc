@@ -220,6 +220,7 @@ bool Transmitter::is_congested(const Qp& qp, PeerLink& link) {
 bool Transmitter::keep_from_port(TxFrame& frame, const PeerLink& link, uint32_t qpn, Instant now) {
   if (link.mac().is_zero()) {
     counters_.tx_neighbour_unresolved++;
+    parts_.neighbours.on_unresolved(frame.data, now);
     return true;
   }
   if (link.mac().is_multicast() && parts_.multicast.any() &&

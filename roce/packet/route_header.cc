@@ -142,12 +142,20 @@ uint32_t dest_qp_of(const uint8_t* frame) {
   return Bth::decode(type + 2 + (load_be16(type) == kEtherIpv6 ? kIpv6Bytes : kIpv4Bytes) + kUdpBytes).dest_qp;
 }
 
-IpAddress dest_ip_of(const uint8_t* frame) {
+IpAddress dest_ip_of(const uint8_t* frame) { return ends_of(frame).dst_ip; }
+
+FrameEnds ends_of(const uint8_t* frame) {
   const uint8_t* const type = ethertype_of(frame);
-  if (load_be16(type) == kEtherIpv4) return IpAddress::v4(load_be32(type + 2 + 16));
-  IpAddress ip;
-  std::memcpy(ip.bytes.data(), type + 2 + 24, ip.bytes.size());
-  return ip;
+  FrameEnds ends;
+  if (type != frame + 12) ends.vlan_id = load_be16(frame + 14) & 0xFFF;
+  if (load_be16(type) == kEtherIpv4) {
+    ends.src_ip = IpAddress::v4(load_be32(type + 2 + 12));
+    ends.dst_ip = IpAddress::v4(load_be32(type + 2 + 16));
+  } else {
+    std::memcpy(ends.src_ip.bytes.data(), type + 2 + 8, ends.src_ip.bytes.size());
+    std::memcpy(ends.dst_ip.bytes.data(), type + 2 + 24, ends.dst_ip.bytes.size());
+  }
+  return ends;
 }
 
 }  // namespace uroce

@@ -92,5 +92,12 @@ class RouteHeader {
 uint32_t dest_qp_of(const uint8_t* frame);
 /// Likewise, its destination.
 IpAddress dest_ip_of(const uint8_t* frame);
+/// Likewise, where it comes from and goes to.
+struct FrameEnds {
+  IpAddress src_ip;
+  IpAddress dst_ip;
+  uint16_t vlan_id = 0;
+};
+FrameEnds ends_of(const uint8_t* frame);
 
 }  // namespace uroce

@@ -156,6 +156,68 @@ TEST_P(MovedPeer, AnAnnouncedFailoverIsFollowed) {
   }
 }
 
+/// The questions for a peer that is not there come to an end; what is sent to it later begins anew, as it does with the
+/// kernel's ARP. This holds for connections and for datagrams, which have never known a MAC.
+TEST_P(MovedPeer, APeerThatCameLateIsFoundByTheNextPacket) {
+  for (const QpType type : {QpType::kRc, QpType::kUc, QpType::kUd}) {
+    RigOptions late = options(type);
+    late.resolved = false;
+    Rig rig(late);
+    Questions questions;
+    rig.engine().set_capture(&questions);
+    std::unique_ptr<AddressHandle> ah;
+    SendWr wr = rig.send_wr(4);
+    if (type == QpType::kUd) {
+      AddressVector av;
+      av.dgid = rig.path_from_peer().src_ip;
+      av.sgid_index = GetParam() ? 2 : 1;
+      ah = rig.engine().create_ah(rig.pd(), av, rig.now());
+      wr.ah = ah.get();
+      wr.remote_qpn = Rig::kPeerQpn;
+    }
+    for (int i = 0; i < 20'000; i++) rig.advance(milliseconds(1));
+    questions.asked.clear();
+    for (int i = 0; i < 20'000; i++) rig.advance(milliseconds(1));
+    EXPECT_TRUE(questions.asked.empty()) << "nobody sends anything";
+    ASSERT_EQ(rig.post(wr), PostResult::kOk);
+    rig.advance(milliseconds(1));
+    ASSERT_EQ(questions.asked.size(), 1u) << static_cast<int>(type);
+    EXPECT_TRUE(questions.asked[0].second.is_multicast());
+    rig.sent_frames();
+    live(rig, questions, kHolder, milliseconds(2));
+    if (type != QpType::kRc) {
+      ASSERT_EQ(rig.post(wr), PostResult::kOk);
+    }
+    EXPECT_THAT(destinations(rig), ElementsAre(kHolder)) << static_cast<int>(type);
+    rig.engine().set_capture(nullptr);
+    if (ah) rig.engine().destroy_ah(ah.get());
+  }
+}
+
+/// However much is sent, a host that is not there causes a round of questions, and the next a second after its end.
+TEST_P(MovedPeer, TrafficToNobodyAsksNoMoreThanARoundAtATime) {
+  RigOptions nobody = options(QpType::kUc);
+  nobody.resolved = false;
+  Rig rig(nobody);
+  for (int i = 0; i < 8'000; i++) rig.advance(milliseconds(1));
+  Questions questions;
+  rig.engine().set_capture(&questions);
+  const Instant begin = rig.now() + milliseconds(1);
+  for (int i = 0; i < 15'000; i++) {
+    ASSERT_EQ(rig.post(rig.write_wr(4)), PostResult::kOk);
+    rig.completed();
+    rig.advance(milliseconds(1));
+  }
+  std::vector<int64_t> at_ms;
+  for (const auto& [when, whom] : questions.asked) at_ms.push_back((when - begin).ns / 1'000'000);
+  std::vector<int64_t> expected{0, 10, 30, 70, 150, 310, 630, 1270, 2270, 3270, 4270, 5270, 6270};
+  // A question leaves in the turn after the frame that it is for, a millisecond later.
+  for (size_t i = 0; i < 13; i++) expected.push_back(expected[i] + 7271);
+  for (size_t i = 0; i < 6; i++) expected.push_back(expected[i] + 2 * 7271);
+  EXPECT_EQ(at_ms, expected);
+  rig.engine().set_capture(nullptr);
+}
+
 INSTANTIATE_TEST_SUITE_P(Ip, MovedPeer, testing::Values(false, true),
                          [](const auto& ip) { return ip.param ? "V6" : "V4"; });
 

@@ -257,6 +257,10 @@ TEST(RouteHeader, TheDestinationIsFoundBehindEveryHeader) {
       frame[path.bytes() + 6] = 0x34;
       frame[path.bytes() + 7] = 0x56;
       EXPECT_EQ(dest_qp_of(frame), 0x123456u) << path.bytes();
+      const FrameEnds ends = ends_of(frame);
+      EXPECT_EQ(ends.src_ip, spec.src_ip);
+      EXPECT_EQ(ends.dst_ip, spec.dst_ip);
+      EXPECT_EQ(ends.vlan_id, vlan_id);
     }
   }
 }
