@@ -12,7 +12,8 @@ namespace {
 // How many times the responses of a READ are sent again, in all, until its requester gets further. A requester has at
 // most eight tries (retry_cnt has three bits), and the network may duplicate each; with selective repeat it asks for
 // small parts of a READ, in any order and as often as they are lost. A requester that uses go-back-N asks each time for
-// all READs that follow, so their counts start anew when it gets further in an earlier one.
+// all READs that follow, so their counts start anew when it gets further in an earlier one, or begins with a later one
+// than ever before.
 constexpr uint32_t kRepeatsMax = 32;
 
 }  // namespace
@@ -34,11 +35,13 @@ void ExecutedLog::start(uint32_t mtu) {
 
 void ExecutedLog::clear() {
   next_ = 0;
+  last_asked_.reset();
   std::fill(entries_.begin(), entries_.end(), Entry{});
 }
 
 ExecutedLog::Entry& ExecutedLog::add(Operation operation, Psn psn) {
   ensure(next_ < entries_.size(), "there is room to remember what was carried out");
+  last_asked_.reset();
   Entry& entry = entries_[next_];
   next_ = (next_ + 1) % static_cast<uint32_t>(entries_.size());
   entry = Entry{};
@@ -67,6 +70,19 @@ bool ExecutedLog::repeats_left(const Entry& read, Psn psn) const {
          read.repeated_packets < kRepeatsMax * packets_of(read.read.dma_length, mtu_);
 }
 
+/// A request that does not follow the one asked for again before it is the first of those that a requester asks for
+/// after it went back. Refused ones count as well: what stands behind them is no beginning.
+void ExecutedLog::on_asked(uint32_t age, Psn psn) {
+  const bool follows = last_asked_ && last_asked_->before(psn);
+  last_asked_ = psn;
+  if (follows) return;
+  for (uint32_t later = 0; later <= age; later++) {
+    if (entry(later).began_here) return;
+  }
+  entry(age).began_here = true;
+  for (uint32_t later = 0; later <= age; later++) entry(later).repeated_packets = 0;
+}
+
 ExecutedLog::Entry* ExecutedLog::find_read(Psn psn, const Reth& reth) {
   for (uint32_t age = 0; age < entries_.size(); age++) {
     Entry& e = entry(age);
@@ -75,7 +91,9 @@ ExecutedLog::Entry* ExecutedLog::find_read(Psn psn, const Reth& reth) {
     if (offset != 0 && offset >= e.read.dma_length) continue;
     const bool part = reth.dma_length <= e.read.dma_length - offset && (reth.dma_length != 0 || e.read.dma_length == 0);
     const bool same = part && reth.rkey == e.read.rkey && reth.va == e.read.va + offset;
-    return same && repeats_left(e, psn) ? &e : nullptr;
+    if (!same) return nullptr;
+    on_asked(age, psn);
+    return repeats_left(e, psn) ? &e : nullptr;
   }
   return nullptr;
 }

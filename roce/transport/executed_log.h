@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "packet/headers.h"
@@ -23,6 +24,7 @@ class ExecutedLog {
     Psn furthest_repeat;  // READ: the furthest PSN from which it was asked for again
     // READ: how many packets were asked for again since the requester last got further in this READ or in an older one.
     uint32_t repeated_packets = 0;
+    bool began_here = false;  // READ: a requester that went back has begun with it
     AtomicEth atomic;
     uint64_t original = 0;  // atomic: the value before
   };
@@ -52,9 +54,11 @@ class ExecutedLog {
   Entry& add(Operation operation, Psn psn);
   Entry& entry(uint32_t age);
   bool repeats_left(const Entry& read, Psn psn) const;
+  void on_asked(uint32_t age, Psn psn);
 
   std::vector<Entry> entries_;  // a ring
   uint32_t next_ = 0;
+  std::optional<Psn> last_asked_;  // the READ that was asked for again last; none since the latest new request
   uint32_t mtu_ = 1;
 };
 

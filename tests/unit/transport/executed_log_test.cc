@@ -151,7 +151,7 @@ TEST_F(ExecutedLogTest, GettingFurtherInOneAllowsMoreOfAllBehindIt) {
   read(1, 3 * kMtu);
   read(4, kMtu);
   EXPECT_EQ(spend(0), kRepeats);
-  EXPECT_EQ(spend(4), kRepeats);
+  EXPECT_EQ(spend(4), 1 + kRepeats) << "the first one follows another, the second one begins";
   EXPECT_EQ(spend(4), 0u);
   const Reth rest{kVa + kMtu, kKey, kMtu};
   ExecutedLog::Entry* further = log_.find_read(psn(2), rest);
@@ -159,6 +159,30 @@ TEST_F(ExecutedLogTest, GettingFurtherInOneAllowsMoreOfAllBehindIt) {
   log_.on_repeated(*further, psn(2), 1);
   EXPECT_EQ(spend(4), kRepeats);
   EXPECT_EQ(spend(0), 0u) << "not of what stands before it";
+}
+
+TEST_F(ExecutedLogTest, BeginningWithALaterOneAllowsMore) {
+  const auto ask = [this](uint32_t at) {
+    ExecutedLog::Entry* const e = log_.find_read(psn(at), {kVa, kKey, kMtu});
+    if (e != nullptr) log_.on_repeated(*e, psn(at), 1);
+    return e != nullptr;
+  };
+  for (uint32_t at = 0; at < 3; at++) read(at, kMtu);
+  const auto rounds = [&](uint32_t from) {
+    uint32_t count = 0;
+    for (bool served = true; served && count < 1000; count += served ? 1 : 0) {
+      for (uint32_t at = from; at < 3; at++) served = ask(at);
+    }
+    return count;
+  };
+  EXPECT_EQ(rounds(0), kRepeats);
+  EXPECT_EQ(rounds(0), 0u) << "those that follow one that is refused do not begin";
+  EXPECT_EQ(rounds(1), kRepeats) << "the first was answered meanwhile";
+  EXPECT_EQ(rounds(0), 0u);
+  EXPECT_EQ(rounds(1), 0u);
+  EXPECT_EQ(rounds(2), kRepeats);
+  EXPECT_EQ(rounds(1), 0u) << "back again is no progress";
+  EXPECT_EQ(rounds(2), 0u);
 }
 
 }  // namespace
