@@ -50,7 +50,7 @@ void set_rts(const IdState& id, QpSettings& out) {
   a.sq_psn = terms.peer_psn;
   if (!is_reliable(id.qp_type)) return;
   out.mask |= kAttrTimeout;
-  a.timeout = terms.ack_timeout;
+  a.timeout = id.options.ack_timeout.value_or(terms.ack_timeout);
   if (id.qp_type == QpType::kXrcRecv) return;
   out.mask |= kAttrRetryCnt | kAttrRnrRetry | kAttrMaxQpRdAtomic;
   a.retry_cnt = terms.retry_count;

@@ -362,9 +362,38 @@ TEST_F(AddressTest, TrafficClassAndAckTimeoutAreWhatTheProgramSays) {
   ASSERT_EQ(server.cm().init_qp_attr(*event.id, QpState::kRtr, settings), 0);
   EXPECT_EQ(settings.attributes.av.traffic_class, 0x68);
   ASSERT_EQ(server.cm().init_qp_attr(*event.id, QpState::kRts, settings), 0);
-  EXPECT_EQ(settings.attributes.timeout, 14);
+  EXPECT_EQ(settings.attributes.timeout, 14) << "as the client asks";
+  const ConnParam param = parameters(0x222);
+  ASSERT_EQ(server.cm().accept(*event.id, &param, {}, network.now()), 0);
+  pass();
+  ASSERT_EQ(client.cm().init_qp_attr(*id, QpState::kRts, settings), 0);
+  EXPECT_EQ(settings.attributes.timeout, 14) << "whatever the REP says of the server's delay";
   Id* datagrams = client.cm().create_id(PortSpace::kUdp, QpType::kUd, nullptr);
   EXPECT_EQ(client.cm().set_ack_timeout(*datagrams, 14), EINVAL);
+}
+
+/// What a listener sets holds for the connections that it gets, whatever their clients ask for; 0 is for ever.
+TEST_F(AddressTest, AnAckTimeoutThatTheProgramSetIsTheQueuePairsOnEitherSide) {
+  Id* listener = listen();
+  ASSERT_EQ(server.cm().set_ack_timeout(*listener, 22), 0);
+  Id* id = resolved(v4("10.0.0.2", kPort));
+  ASSERT_EQ(client.cm().set_ack_timeout(*id, 0), 0);
+  network.keep_sent = true;
+  ASSERT_EQ(client.cm().connect(*id, parameters(0x111), {}, network.now()), 0);
+  EXPECT_EQ(decode_req(network.sent.back().mad).path.local_ack_timeout, 17) << "a path's, since it cannot say for ever";
+  pass();
+  ASSERT_EQ(next(server), "request");
+  QpSettings settings;
+  ASSERT_EQ(server.cm().init_qp_attr(*event.id, QpState::kRts, settings), 0);
+  EXPECT_EQ(settings.attributes.timeout, 22);
+  ASSERT_EQ(server.cm().set_ack_timeout(*event.id, 9), 0);
+  ASSERT_EQ(server.cm().init_qp_attr(*event.id, QpState::kRts, settings), 0);
+  EXPECT_EQ(settings.attributes.timeout, 9) << "its own setting goes before the listener's";
+  const ConnParam param = parameters(0x222);
+  ASSERT_EQ(server.cm().accept(*event.id, &param, {}, network.now()), 0);
+  pass();
+  ASSERT_EQ(client.cm().init_qp_attr(*id, QpState::kRts, settings), 0);
+  EXPECT_EQ(settings.attributes.timeout, 0);
 }
 
 TEST_F(AddressTest, UnreliableConnections) {
