@@ -1,7 +1,5 @@
 #include "dpdk/log.h"
 
-#include <unistd.h>
-
 #include <cctype>
 #include <cstdarg>
 #include <cstdio>
@@ -9,11 +7,14 @@
 #include <cstring>
 #include <mutex>
 #include <new>
+#include <string>
+#include <utility>
 
 #include <rte_log.h>
 
 #include "base/fork.h"
 #include "base/immortal.h"
+#include "host/error_output.h"
 
 namespace uroce {
 namespace {
@@ -50,6 +51,14 @@ uint32_t rte_level(LogLevel level) {
   return kLevels[static_cast<unsigned>(level)];
 }
 
+ErrorOutput& error_output() {
+  static Immortal<ErrorOutput> output;
+  return *output;
+}
+
+/// What stderr is when the program starts, before it has opened files.
+[[maybe_unused]] const ErrorOutput& at_the_start = error_output();
+
 void write_line(std::string_view line, bool from_dpdk) {
   std::string text = from_dpdk ? "uroce: dpdk: " : "uroce: ";
   text.append(line);
@@ -58,8 +67,7 @@ void write_line(std::string_view line, bool from_dpdk) {
     if (std::iscntrl(static_cast<unsigned char>(c)) != 0 && c != '\t') c = '?';
   }
   text += '\n';
-  // A failure to write the log cannot be reported anywhere.
-  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
+  error_output().write(std::move(text));
 }
 
 ssize_t on_stream_write(void* cookie, const char* data, size_t size) try {

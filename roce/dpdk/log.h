@@ -1,7 +1,8 @@
 // One log for all of uroce, through rte_log: lines on stderr that start with "uroce: ".
 //
 // UROCE_LOG sets the level: error, warning (the default), info or debug. DPDK's own messages appear as "uroce: dpdk:
-// ...", but only warnings and errors unless UROCE_LOG=debug. The log works before EAL is started.
+// ...", but only warnings and errors unless UROCE_LOG=debug. The log works before EAL is started. It may be called
+// under any lock: a line for which stderr has no room is left out (host/error_output.h).
 #pragma once
 
 #include "host/log_level.h"
