@@ -120,7 +120,7 @@ int poll_cq(ibv_cq* base, int entries, ibv_wc* wc) {
   if (entries <= 0) return 0;
   Cq& cq = ours(base);
   const auto fill = [&wc](const Completion& completion) { to_wc(completion, *wc++); };
-  EngineLock lock(endpoint());
+  BriefEngineLock lock(endpoint());
   uint32_t taken = cq.queue->drain(static_cast<uint32_t>(entries), fill);
   cq.taken_since_turn += taken;
   if (taken == 0) {
@@ -138,7 +138,7 @@ int req_notify_cq(ibv_cq* base, int solicited_only) {
   if (!is_found(*base)) [[unlikely]]
     return with_errno(ENOENT);
   Cq& cq = ours(base);
-  EngineLock lock(endpoint());
+  BriefEngineLock lock(endpoint());
   cq.wait_expected = cq.channel != nullptr;
   cq.queue->arm(solicited_only != 0 ? CompletionQueue::Wake::kSolicited : CompletionQueue::Wake::kAny);
   // A program that armed the queue and now finds it empty is about to sleep in poll() or the like. (When it sleeps in

@@ -14,7 +14,7 @@ namespace {
 enum class Batch : uint8_t { kStart, kNext };
 
 bool take_next(Cq& cq, Batch batch) {
-  EngineLock lock(endpoint());
+  BriefEngineLock lock(endpoint());
   if (batch == Batch::kNext && cq.queue->next_is_unheard()) return false;
   uint32_t taken = cq.queue->poll({&cq.current, 1});
   if (taken == 0) {

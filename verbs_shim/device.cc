@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/fork.h"
+#include "base/no_cancel.h"
 #include "dpdk/log.h"
 #include "identity.h"
 #include "objects.h"
@@ -103,6 +104,7 @@ ibv_context* make_context(uint64_t file, int cmd_fd) try {
 }  // namespace uroce::verbs
 
 UROCE_VERBS_EXPORT ibv_context* ibv_open_device(ibv_device*) {
+  const NoCancel with_a_descriptor;
   if (!Runtime::get().open()) return nullptr;
   static std::atomic<uint64_t> files{0};
   const uint64_t file = ++files;
@@ -172,6 +174,7 @@ void count_object(ibv_pd* pd, int difference) {
 }
 
 void wait_for_acks(pthread_mutex_t& mutex, pthread_cond_t& cond, const uint32_t& acknowledged, uint32_t taken) {
+  const NoCancel with_the_mutex;
   pthread_mutex_lock(&mutex);
   while (acknowledged != taken) pthread_cond_wait(&cond, &mutex);
   pthread_mutex_unlock(&mutex);

@@ -7,6 +7,7 @@
 #include <new>
 
 #include "base/guarded_memory.h"
+#include "base/no_cancel.h"
 #include "dpdk/log.h"
 #include "host/mappings.h"
 #include "later_abi.h"
@@ -54,6 +55,7 @@ int check_access(unsigned access, uint32_t& rights) {
 /// Checks that the process may access the range as `rights` allow. Hardware finds this out by pinning every page; here
 /// it is only looked up, and nothing is touched (doc/adr/0017-memory-that-goes-away.md). Returns 0 or errno.
 int check_memory(const void* addr, size_t length, uint32_t rights) {
+  const NoCancel with_a_descriptor;
   const auto start = reinterpret_cast<uint64_t>(addr);
   if (length == 0) return 0;  // no byte of it is ever accessed
   if (start + (length - 1) < start) return EINVAL;

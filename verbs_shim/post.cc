@@ -103,7 +103,7 @@ int post_send(ibv_qp* base, ibv_send_wr* wr, ibv_send_wr** bad_wr) {
   const bool xrc = base->qp_type == IBV_QPT_XRC_SEND;
   const unsigned refused = base->qp_type == IBV_QPT_RAW_PACKET ? kOffloadFlags : 0;
   int error = 0;
-  EngineLock lock(endpoint());
+  BriefEngineLock lock(endpoint());
   const Instant now = endpoint().now();
   Engine& engine = lock.engine();
   for (; wr != nullptr; wr = wr->next) {
@@ -134,7 +134,7 @@ int post_recv(ibv_qp* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
     return refuse_to_child();
   }
   QueuePair& qp = ours(base);
-  EngineLock lock(endpoint());
+  BriefEngineLock lock(endpoint());
   const Instant now = endpoint().now();
   for (; wr != nullptr; wr = wr->next) {
     const PostResult result = lock->post_recv(*qp.qp, translate(*wr), now);
@@ -152,7 +152,7 @@ int post_srq_recv(ibv_srq* base, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
     return refuse_to_child();
   }
   Srq& srq = ours(base);
-  EngineLock lock(endpoint());
+  BriefEngineLock lock(endpoint());
   for (; wr != nullptr; wr = wr->next) {
     const PostResult result = srq.queue->post(translate(*wr));
     if (result != PostResult::kOk) [[unlikely]] {

@@ -11,6 +11,7 @@
 
 #include "base/fork.h"
 #include "base/immortal.h"
+#include "base/no_cancel.h"
 #include "base/out_of_memory.h"
 #include "dpdk/log.h"
 #include "held_counters.h"
@@ -72,6 +73,7 @@ void Runtime::watch_forks() {
 }
 
 bool Runtime::identify(EndpointIdentity& identity, LogLevel level) try {
+  const NoCancel with_the_mutex;
   const std::lock_guard guard(runtime_mutex);
   errno = ENODEV;
   if (!configure()) return false;
@@ -97,6 +99,7 @@ bool Runtime::identify(EndpointIdentity& identity, LogLevel level) try {
 }
 
 bool Runtime::open() try {
+  const NoCancel with_the_mutex;
   const std::lock_guard guard(runtime_mutex);
   if (endpoint_ != nullptr) return true;
   if (!configure()) {

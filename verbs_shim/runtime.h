@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/immortal.h"
+#include "base/no_cancel.h"
 #include "dpdk/endpoint.h"
 #include "dpdk/log.h"
 #include "uroce/time.h"
@@ -71,6 +72,7 @@ void pause_between_turns();
 
 template <typename Done>
 bool drive_until(Duration patience, Done&& done) {
+  const NoCancel in_a_call_that_does_not_wait_long;
   const Instant end = endpoint().now() + patience;
   for (;;) {
     uint32_t work = 0;

@@ -159,7 +159,7 @@ int wr_complete(ibv_qp_ex* base) {
   WrBuilder& builder = *qp.builder;
   int error = is_the_parents(qp.base()->context) ? refuse_to_child() : builder.error();
   if (error == 0) {
-    EngineLock lock(endpoint());
+    BriefEngineLock lock(endpoint());
     const Instant now = endpoint().now();
     const PostResult result = lock->post_sends(*qp.qp, builder.wrs(), now);
     if (result != PostResult::kOk) error = post_error(result);

@@ -18,6 +18,7 @@
 
 #include "base/file_lock.h"
 #include "base/fork.h"
+#include "base/no_cancel.h"
 #include "dpdk/log.h"
 #include "host/runtime_dir.h"
 #include "xrc.h"
@@ -155,6 +156,7 @@ void leave_xrc_domains() {
 }
 
 ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attr) try {
+  const NoCancel with_the_mutex;
   constexpr uint32_t kNeeded = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
   int error = 0;
   if (is_the_parents(context)) {
@@ -185,6 +187,7 @@ ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attr) try {
 }
 
 int close_xrcd(ibv_xrcd* base) {
+  const NoCancel with_the_mutex;
   if (is_the_parents(base->context)) return 0;
   Xrcd& xrcd = ours(base);
   if (xrcd.users != 0) return with_errno(EBUSY);

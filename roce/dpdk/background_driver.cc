@@ -92,7 +92,7 @@ bool WakeUp::open() {
 
 void WakeUp::wake() const {
   const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = write(fd_, &one, sizeof one);  // fails when it is readable already
+  syscall(SYS_write, fd_, &one, sizeof one);  // no cancellation point; fails when it is readable already
 }
 
 bool WakeUp::wait(int nic_fd, Duration longest) const {

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "base/out_of_memory.h"
@@ -267,6 +268,7 @@ uint32_t EndpointImpl::turn(Instant now) try {
 
 uint32_t EndpointImpl::drive() {
   if (abandoned_ || config_.progress == Progress::kThread) return 0;
+  const NoCancel in_a_turn;
   const Instant now = clock_.now();
   driver_.driving().note_driven(now);
   const uint32_t work = turn(now);
@@ -279,7 +281,10 @@ uint32_t EndpointImpl::drive() {
 }
 
 void EndpointImpl::transmit(Instant now) {
-  if (!abandoned_) engine_->transmit(now);
+  if (abandoned_) return;
+  std::optional<NoCancel> in_a_driver;  // which may call the kernel
+  if (keeper_.plan().segment_dir.empty()) in_a_driver.emplace();
+  engine_->transmit(now);
 }
 
 void EndpointImpl::linger() {

@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "base/no_cancel.h"
 #include "engine/engine.h"
 #include "host/endpoint_config.h"
 #include "host/endpoint_identity.h"
@@ -69,22 +70,30 @@ class Endpoint {
   /// an EngineLock.
   void for_each_counter(const Counter& f);
 
-  /// Used by EngineLock.
+  /// Used by the locks below.
   virtual void lock() = 0;
   virtual void unlock() = 0;
 };
 
-class EngineLock {
+/// For the calls of the data path, which reach no cancellation point of libc but in `drive` and `transmit`, and those see
+/// to it themselves.
+class BriefEngineLock {
  public:
-  explicit EngineLock(Endpoint& endpoint) : endpoint_(endpoint) { endpoint_.lock(); }
-  ~EngineLock() { endpoint_.unlock(); }
-  EngineLock(const EngineLock&) = delete;
-  EngineLock& operator=(const EngineLock&) = delete;
+  explicit BriefEngineLock(Endpoint& endpoint) : endpoint_(endpoint) { endpoint_.lock(); }
+  ~BriefEngineLock() { endpoint_.unlock(); }
+  BriefEngineLock(const BriefEngineLock&) = delete;
+  BriefEngineLock& operator=(const BriefEngineLock&) = delete;
   Engine& engine() { return endpoint_.engine(); }
   Engine* operator->() { return &endpoint_.engine(); }
 
  private:
   Endpoint& endpoint_;
+};
+
+/// The thread is not cancelled (pthread_cancel) while it owns the engine, which nobody would then release.
+class EngineLock : NoCancel, public BriefEngineLock {
+ public:
+  using BriefEngineLock::BriefEngineLock;
 };
 
 }  // namespace uroce
