@@ -162,6 +162,7 @@ UROCE_VERBS_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) try {
 }
 
 UROCE_VERBS_EXPORT int ibv_destroy_ah(ibv_ah* base) {
+  if (is_the_parents(base->context)) return 0;
   if (!is_found(*base)) return with_errno(ENOENT);
   Ah& ah = ours(base);
   {
@@ -173,7 +174,12 @@ UROCE_VERBS_EXPORT int ibv_destroy_ah(ibv_ah* base) {
   return 0;
 }
 
-UROCE_VERBS_EXPORT int ibv_init_ah_from_wc(ibv_context*, uint8_t port, ibv_wc* wc, ibv_grh* grh, ibv_ah_attr* attr) {
+UROCE_VERBS_EXPORT int ibv_init_ah_from_wc(ibv_context* context, uint8_t port, ibv_wc* wc, ibv_grh* grh,
+                                           ibv_ah_attr* attr) {
+  if (is_the_parents(context)) {
+    refuse_to_child();
+    return -1;
+  }
   *attr = {};
   attr->dlid = wc->slid;
   attr->sl = 0;  // wc->sl is the kind of IP header (DatagramHeader), not a priority
@@ -201,8 +207,9 @@ UROCE_VERBS_EXPORT ibv_ah* ibv_create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh
   return ibv_create_ah(pd, &attr);
 }
 
-UROCE_VERBS_EXPORT int ibv_resolve_eth_l2_from_gid(ibv_context*, ibv_ah_attr* attr, uint8_t mac[ETHERNET_LL_SIZE],
-                                                   uint16_t* vlan) {
+UROCE_VERBS_EXPORT int ibv_resolve_eth_l2_from_gid(ibv_context* context, ibv_ah_attr* attr,
+                                                   uint8_t mac[ETHERNET_LL_SIZE], uint16_t* vlan) {
+  if (is_the_parents(context)) return refuse_to_child();
   PdId pd;
   {
     EngineLock lock(endpoint());

@@ -12,6 +12,10 @@ int destroy_all_in_child(const Inherited& i) {
   if (verbs<decltype(&ibv_destroy_qp)>("ibv_destroy_qp")(i.qp_ex) != 0) return 2;
   if (verbs<decltype(&ibv_destroy_srq)>("ibv_destroy_srq")(i.srq) != 0) return 3;
   if (ibv_dealloc_mw(i.mw) != 0) return 4;
+  if (verbs<decltype(&ibv_destroy_ah)>("ibv_destroy_ah")(i.ah) != 0) return 9;
+  if (verbs<decltype(&ibv_dereg_mr)>("ibv_dereg_mr")(i.mr) != 0) return 10;
+  if (ibv_free_dm(i.dm) != 0) return 11;
+  if (ibv_dealloc_td(i.td) != 0 || dealloc_pd(i.parent_domain) != 0 || ibv_close_xrcd(i.xrcd) != 0) return 12;
   const auto destroy_cq = verbs<decltype(&ibv_destroy_cq)>("ibv_destroy_cq");
   if (destroy_cq(ibv_cq_ex_to_cq(i.cq_ex)) != 0 || destroy_cq(i.cq) != 0) return 5;
   if (verbs<decltype(&ibv_destroy_comp_channel)>("ibv_destroy_comp_channel", "IBVERBS_1.0")(i.channel) != 0) return 6;

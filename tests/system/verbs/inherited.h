@@ -2,6 +2,7 @@
 #pragma once
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 #include <sys/wait.h>
@@ -43,6 +44,13 @@ struct Inherited {
   ibv_qp* qp;
   ibv_qp* qp_ex;
   ibv_mw* mw = ibv_alloc_mw(pd, IBV_MW_TYPE_1);
+  ibv_mr* mr = verbs<ibv_mr* (*)(ibv_pd*, void*, size_t, int)>("ibv_reg_mr")(pd, this, 1, 0);
+  ibv_ah_attr address{};
+  ibv_ah* ah;
+  ibv_dm* dm;
+  ibv_td* td;
+  ibv_pd* parent_domain;
+  ibv_xrcd* xrcd;
 
   Inherited() {
     ibv_cq_init_attr_ex cq_attr{};
@@ -64,9 +72,33 @@ struct Inherited {
     extended.pd = pd;
     extended.send_ops_flags = IBV_QP_EX_WITH_SEND;
     qp_ex = ibv_create_qp_ex(context, &extended);
+    make_the_rest();
   }
   bool whole() const {
-    return cq != nullptr && cq_ex != nullptr && srq != nullptr && qp != nullptr && qp_ex != nullptr && mw != nullptr;
+    return cq != nullptr && cq_ex != nullptr && srq != nullptr && qp != nullptr && qp_ex != nullptr && mw != nullptr &&
+           mr != nullptr && ah != nullptr && dm != nullptr && td != nullptr && parent_domain != nullptr &&
+           xrcd != nullptr;
+  }
+
+ private:
+  void make_the_rest() {
+    verbs<decltype(&ibv_query_gid)>("ibv_query_gid")(context, 1, 1, &address.grh.dgid);
+    address.is_global = 1;
+    address.grh.sgid_index = 1;
+    address.port_num = 1;
+    ah = verbs<decltype(&ibv_create_ah)>("ibv_create_ah")(pd, &address);
+    ibv_alloc_dm_attr dm_attr{64, 0, 0};
+    dm = ibv_alloc_dm(context, &dm_attr);
+    ibv_td_init_attr td_attr{};
+    td = ibv_alloc_td(context, &td_attr);
+    ibv_parent_domain_init_attr domain{};
+    domain.pd = pd;
+    parent_domain = ibv_alloc_parent_domain(context, &domain);
+    ibv_xrcd_init_attr xrcd_attr{};
+    xrcd_attr.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
+    xrcd_attr.fd = -1;
+    xrcd_attr.oflags = O_CREAT;
+    xrcd = ibv_open_xrcd(context, &xrcd_attr);
   }
 };
 
@@ -88,6 +120,38 @@ inline std::string said_by_child(const std::function<int()>& f, int& status) {
   close(err[0]);
   status = exit_status(child);
   return text;
+}
+
+/// As below, from 50 on.
+inline int use_the_rest_in_child(Inherited& i) {
+  int step = 50;
+  const auto refused = [&step](int result) {
+    step++;
+    return result == ENODEV;
+  };
+  uint8_t mac[6];
+  char bytes[8];
+  ibv_wc wc{};
+  ibv_grh grh{};
+  ibv_qp_attr attr{};
+  ibv_qp_init_attr init{};
+  ibv_srq_attr srq{};
+  ibv_gid group{};
+  if (!refused(verbs<decltype(&ibv_resolve_eth_l2_from_gid)>("ibv_resolve_eth_l2_from_gid")(i.context, &i.address, mac,
+                                                                                            nullptr)))
+    return step;
+  wc.wc_flags = IBV_WC_GRH;
+  errno = 0;
+  const int from_wc = verbs<decltype(&ibv_init_ah_from_wc)>("ibv_init_ah_from_wc")(i.context, 1, &wc, &grh, &i.address);
+  if (!refused(from_wc == -1 ? errno : 0)) return step;
+  if (!refused(verbs<decltype(&ibv_query_qp)>("ibv_query_qp")(i.qp, &attr, 0, &init))) return step;
+  if (!refused(verbs<decltype(&ibv_query_srq)>("ibv_query_srq")(i.srq, &srq))) return step;
+  if (!refused(verbs<decltype(&ibv_modify_srq)>("ibv_modify_srq")(i.srq, &srq, 0))) return step;
+  if (!refused(verbs<decltype(&ibv_attach_mcast)>("ibv_attach_mcast")(i.qp, &group, 0))) return step;
+  if (!refused(verbs<decltype(&ibv_detach_mcast)>("ibv_detach_mcast")(i.qp, &group, 0))) return step;
+  if (!refused(ibv_memcpy_from_dm(bytes, i.dm, 0, sizeof bytes))) return step;
+  if (!refused(ibv_memcpy_to_dm(i.dm, 0, bytes, sizeof bytes))) return step;
+  return 0;
 }
 
 /// Uses inherited objects in every way. Returns the number of the first use that was not refused, or 0.
@@ -145,5 +209,5 @@ inline int use_all_in_child(Inherited& i) {
   if (!none(verbs<decltype(&ibv_create_srq)>("ibv_create_srq")(i.pd, &srq_attr))) return step;
   ibv_ah_attr ah{};
   if (!none(verbs<decltype(&ibv_create_ah)>("ibv_create_ah")(i.pd, &ah))) return step;
-  return 0;
+  return use_the_rest_in_child(i);
 }
