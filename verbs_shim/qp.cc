@@ -6,6 +6,7 @@
 #include <new>
 
 #include "dpdk/log.h"
+#include "engine/multicast_groups.h"
 #include "identity.h"
 #include "later_abi.h"
 #include "operations.h"
@@ -212,9 +213,9 @@ void send_last_words(Qp& qp) {
   drive_until(milliseconds(1), [&](Engine&) { return !qp.wants_transmit(); });
 }
 
-bool has_flows(const QueuePair& qp) {
-  if (qp.qp_base.qp_type != IBV_QPT_RAW_PACKET) return false;
+bool is_busy(const QueuePair& qp) {
   EngineLock lock(endpoint());
+  if (qp.qp_base.qp_type == IBV_QPT_UD) return lock->multicast().is_attached(*qp.qp);
   return qp.flows != 0;
 }
 
@@ -309,7 +310,7 @@ UROCE_VERBS_EXPORT int ibv_destroy_qp(ibv_qp* base) {
   if (!is_found(*base)) return with_errno(ENOENT);
   QueuePair& qp = ours(base);
   if (qp.target != nullptr) return destroy_xrc_target(qp);
-  if (has_flows(qp)) return with_errno(EBUSY);
+  if (is_busy(qp)) return with_errno(EBUSY);
   if (qp.rss != nullptr) forget_rss(qp);
   send_last_words(*qp.qp);
   {

@@ -60,6 +60,12 @@ MulticastGroups::Result MulticastGroups::detach(Qp& qp, const IpAddress& group, 
   return Result::kOk;
 }
 
+bool MulticastGroups::is_attached(Qp& qp) const {
+  return std::any_of(groups_.begin(), groups_.end(), [&qp](const auto& group) {
+    return std::find(group.second.begin(), group.second.end(), &qp) != group.second.end();
+  });
+}
+
 void MulticastGroups::forget(Qp& qp, Instant now) {
   for (auto group = groups_.begin(); group != groups_.end();) {
     const IpAddress address{group->first};

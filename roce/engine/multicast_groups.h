@@ -32,6 +32,8 @@ class MulticastGroups {
   /// memory for it (std::bad_alloc), nothing has changed.
   Result attach(Qp& qp, const IpAddress& group, Instant now);
   Result detach(Qp& qp, const IpAddress& group, Instant now);
+  /// Whether `qp` is attached to any group.
+  bool is_attached(Qp& qp) const;
   /// To be called before `qp` is destroyed.
   void forget(Qp& qp, Instant now);
   /// The host wants the group's frames even if no queue pair does (`leave`: no longer). `row`: of the GID table; where

@@ -45,6 +45,18 @@ class MulticastTest : public PairTest {
   }
 };
 
+TEST_F(MulticastTest, AQueuePairThatIsAttachedStays) {
+  const ibv_gid one = group_gid("::ffff:239.1.2.3");
+  const ibv_gid other = group_gid("ff0e::1:2");
+  EXPECT_EQ(ibv_attach_mcast(left_.get(), &one, 0), 0);
+  EXPECT_EQ(ibv_attach_mcast(left_.get(), &other, 0), 0);
+  EXPECT_EQ(ibv_destroy_qp(left_.get()), EBUSY);
+  EXPECT_EQ(ibv_detach_mcast(left_.get(), &one, 0), 0);
+  EXPECT_EQ(ibv_destroy_qp(left_.get()), EBUSY);
+  EXPECT_EQ(ibv_detach_mcast(left_.get(), &other, 0), 0);
+  left_.reset();
+}
+
 /// The flag is the sender's: other members get its datagrams, and it gets theirs.
 TEST_F(MulticastTest, AQueuePairNeedNotHearItself) {
   ibv_qp_init_attr_ex attr{};
