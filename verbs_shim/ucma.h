@@ -93,6 +93,7 @@ class Ucma final : public cm::EventSink {
   static void settle_signal(UcmaFile& file, size_t before);
   static UcmaId* drop_events(UcmaFile& file, UcmaId* id, const UcmaMulticast* multicast);
   void wait_turn(const UcmaFile& file, bool blocks);
+  void wait_on_shared(const UcmaFile& file, int fd);
   int take_event(UcmaFile& file, uint64_t response, size_t room);
 
   std::unordered_map<uint32_t, std::unique_ptr<UcmaId>> ids_;

@@ -227,6 +227,15 @@ class OwnDescriptor {
 
 }  // namespace
 
+/// Waits for a while where no descriptor is left for a duplicate. Another thread may close this one meanwhile (-1: it
+/// has), and open something else there, so its being readable says nothing.
+void Ucma::wait_on_shared(const UcmaFile& file, int fd) {
+  pthread_testcancel();
+  if (fd < 0) pause();
+  readable_soon(fd);
+  wait_turn(file, true);
+}
+
 // A thread can be cancelled at the beginning and where it waits, as in a write to a kernel's device: that is how
 // libiscsi ends its thread, and it frees what that thread uses.
 int Ucma::get_event(UcmaFile& file, uint64_t response, size_t room) {
@@ -250,7 +259,6 @@ int Ucma::get_event(UcmaFile& file, uint64_t response, size_t room) {
     return EINTR;
   }
   const OwnDescriptor own(file.fd);
-  if (own.fd() < 0) return errno;
   const auto pass_on = [&] {
     const std::lock_guard again(mutex);
     if (file.fd >= 0 && !file.queue.events().empty()) file.signal.pass_on(file.fd);
@@ -258,14 +266,17 @@ int Ucma::get_event(UcmaFile& file, uint64_t response, size_t room) {
   int error = 0;
   do {
     if (file.fd >= 0) file.signal.settle(file.fd);
+    const int shared = file.fd;
     guard.unlock();
-    if (!Runtime::get().is_open()) {
-      while (!Runtime::get().is_open() && !readable_soon(own.fd())) {
-        pthread_testcancel();
+    if (own.fd() < 0) {
+      wait_on_shared(file, shared);
+    } else {
+      if (!Runtime::get().is_open()) {
+        while (!Runtime::get().is_open() && !readable_soon(own.fd())) pthread_testcancel();
+        wait_turn(file, true);
       }
-      wait_turn(file, true);
+      error = wait_for_event_on(own.fd(), pass_on) ? 0 : errno;
     }
-    error = wait_for_event_on(own.fd(), pass_on) ? 0 : errno;
     guard.lock();
   } while (error == 0 && file.queue.events().empty());
   return error != 0 ? error : take_event(file, response, room);

@@ -5,12 +5,14 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -18,6 +20,7 @@
 #include <functional>
 #include <memory>
 #include <ostream>
+#include <thread>
 
 #include "event_sources.h"
 
@@ -271,6 +274,22 @@ void many_wait(EventSource& source) {
   EXPECT_FALSE(readable(source.fd(), 0));
 }
 
+/// A thread that waits when the program has no descriptor left still gets the next event.
+void no_descriptor_left(EventSource& source) {
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit none{0, before.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &none);
+  std::atomic<int> result{-1};
+  std::thread waiter([&] { result = source.take(); });
+  usleep(100000);
+  EXPECT_EQ(result, -1) << "it waits";
+  setrlimit(RLIMIT_NOFILE, &before);
+  source.raise();
+  waiter.join();
+  EXPECT_EQ(result, 0);
+}
+
 struct Use {
   const char* name;
   std::function<void(EventSource&)> act;
@@ -293,6 +312,7 @@ const Use kUses[] = {
     {"Fionbio", non_blocking_by_ioctl},
     {"Read", read_from},
     {"ManyWait", many_wait},
+    {"NoDescriptorLeft", no_descriptor_left},
 };
 
 template <typename Source>
