@@ -1,10 +1,13 @@
 // Async events.
+#include <poll.h>
 #include <pthread.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <ctime>
 #include <new>
 
+#include "base/no_cancel.h"
 #include "base/out_of_memory.h"
 #include "dpdk/log.h"
 #include "objects.h"
@@ -82,8 +85,34 @@ bool AsyncQueue::pop(ibv_async_event& event) {
   return true;
 }
 
+/// Drives the engine, which nothing else does in mode `inline`, until there is an event. False when the descriptor does
+/// not block, after one turn. These events are rare, and a thread may wait for ever: it rests between the turns.
+bool AsyncQueue::drive_until_event(ibv_async_event& event) {
+  constexpr Duration kLongest = milliseconds(1);
+  Duration rest = microseconds(10);
+  for (;;) {
+    pthread_testcancel();
+    uint32_t work = 0;
+    {
+      const EngineLock lock(endpoint());
+      work = endpoint().drive();
+    }
+    {
+      const NoCancel with_an_event_in_hand;
+      const std::lock_guard guard(mutex_);
+      if (pop(event)) return true;
+    }
+    if (!waiting_blocks(fd())) return false;
+    rest = work != 0 ? microseconds(10) : Duration{std::min(2 * rest.ns, kLongest.ns)};
+    pollfd one{fd(), POLLIN, 0};
+    const timespec longest{0, rest.ns};
+    ppoll(&one, 1, &longest, nullptr);
+  }
+}
+
 int AsyncQueue::take(ibv_async_event& event) {
   pthread_testcancel();
+  if (Runtime::get().config().progress == Progress::kInline && drive_until_event(event)) return 0;
   for (bool woken = false;; woken = true) {
     {
       const std::lock_guard guard(mutex_);

@@ -64,6 +64,7 @@ class AsyncQueue {
 
  private:
   bool pop(ibv_async_event& event);
+  bool drive_until_event(ibv_async_event& event);
 
   std::mutex mutex_;
   EventFd event_fd_;

@@ -11,7 +11,10 @@ namespace {
 
 using namespace verbs_test;
 
-class EventTest : public PairTest {};
+class EventTest : public PairTest {
+ protected:
+  void send_before_rts();
+};
 
 TEST_F(EventTest, LimitOfASharedReceiveQueue) {
   ibv_srq_init_attr attr{};
@@ -137,8 +140,8 @@ TEST_F(EventTest, ASendQueueIsDrained) {
   EXPECT_EQ(poll(cq_.get(), 1)[0].status, IBV_WC_SUCCESS);
 }
 
-/// The first packet arrived before the program moved its queue pair to RTS.
-TEST_F(EventTest, CommunicationIsEstablished) {
+/// The first packet arrives before the program moves its queue pair to RTS.
+void EventTest::send_before_rts() {
   left_ = make_qp(pd_.get(), cq_.get(), recv_cq_.get(), {});
   right_ = make_qp(pd_.get(), cq_.get(), recv_cq_.get(), {});
   connect(left_.get(), right_->qp_num);
@@ -161,8 +164,22 @@ TEST_F(EventTest, CommunicationIsEstablished) {
   ibv_send_wr wr{};
   wr.opcode = IBV_WR_SEND;
   ASSERT_EQ(post_send(left_.get(), wr, a_.sge(0, 8)), 0);
+}
+
+TEST_F(EventTest, CommunicationIsEstablished) {
+  send_before_rts();
   poll(recv_cq_.get(), 1);
   ibv_async_event event = wait_for(IBV_EVENT_COMM_EST, right_.get());
+  ibv_ack_async_event(&event);
+}
+
+/// Also where nothing else drives the engine (UROCE_PROGRESS=inline).
+TEST_F(EventTest, WhoWaitsForAnAsyncEventDrives) {
+  send_before_rts();
+  ibv_async_event event{};
+  ASSERT_EQ(ibv_get_async_event(device(), &event), 0);
+  EXPECT_EQ(event.event_type, IBV_EVENT_COMM_EST);
+  EXPECT_EQ(event.element.qp, right_.get());
   ibv_ack_async_event(&event);
 }
 
