@@ -70,6 +70,10 @@ Cq* create(ibv_context* context, uint32_t cqe, void* cq_context, ibv_comp_channe
     errno = EINVAL;
     return nullptr;
   }
+  if (channel != nullptr && !is_same_file(context, channel->context)) {
+    errno = EBADF;  // of a channel, a kernel gets the descriptor
+    return nullptr;
+  }
   auto cq = std::make_unique<Cq>();
   {
     EngineLock lock(endpoint());
@@ -184,6 +188,10 @@ ibv_cq_ex* create_cq_extended(ibv_context* context, ibv_cq_init_attr_ex* attr) {
       return nullptr;
     }
     domain = &ours(attr->parent_domain);
+    if (!is_same_file(context, domain->context)) {
+      errno = ENOENT;
+      return nullptr;
+    }
   }
   Cq* cq = create(context, attr->cqe, attr->cq_context, attr->channel, attr->comp_vector);
   if (cq == nullptr) return nullptr;

@@ -131,6 +131,10 @@ ibv_mr* reg_dm_mr(ibv_pd* pd, ibv_dm* dm, uint64_t offset, size_t length, unsign
     refuse_to_child();
     return nullptr;
   }
+  if (!is_same_file(pd->context, dm->context)) {
+    errno = ENOENT;
+    return nullptr;
+  }
   constexpr unsigned kAllowed = kLocalWrite | kRemoteWrite | kRemoteRead | kRemoteAtomic | kMwBind | kZeroBased;
   constexpr unsigned kWrites = kRemoteWrite | kRemoteAtomic;
   const std::shared_ptr<DmCore> core = ours(dm).core;

@@ -297,6 +297,8 @@ bool is_found(Base& base) {
   const Identity& identity = ours(&base).identity;
   return base.handle == identity.handle && ours(base.context).file == identity.file;
 }
+/// False when they are of different open devices: what is made with one is not found through the other (ENOENT).
+inline bool is_same_file(ibv_context* context, ibv_context* other) { return ours(context).file == ours(other).file; }
 /// Adds an object to (+1), or removes it from (-1), the count of its context.
 void count_object(ibv_context* context, int difference);
 /// The same for an object that is made with `pd`, which counts it, too.

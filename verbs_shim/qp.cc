@@ -58,6 +58,10 @@ int check_init(const ibv_qp_init_attr_ex& attr) {
   if (attr.srq != nullptr && is_the_parents(attr.srq->context)) return refuse_to_child();
   if (!is_found(*attr.pd) || !is_found(*attr.send_cq) || (!xrc_send && !is_found(*attr.recv_cq))) return ENOENT;
   if (attr.srq != nullptr && !is_found(*attr.srq)) return ENOENT;
+  ibv_context* const context = attr.pd->context;
+  if (!is_same_file(context, attr.send_cq->context)) return ENOENT;
+  if (!xrc_send && !is_same_file(context, attr.recv_cq->context)) return ENOENT;
+  if (attr.srq != nullptr && !is_same_file(context, attr.srq->context)) return ENOENT;
   const ibv_qp_cap& cap = attr.cap;
   const bool own_receives = attr.srq == nullptr && !xrc_send;
   if (cap.max_send_wr > kMaxQpWr || cap.max_send_sge > kMaxSge || cap.max_inline_data > kMaxInlineBytes) return EINVAL;

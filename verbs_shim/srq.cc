@@ -42,7 +42,9 @@ ibv_srq* create(ibv_pd* pd, void* srq_context, ibv_srq_attr& attr, const SrqKind
     errno = EINVAL;
     return nullptr;
   }
-  if (!is_found(*pd)) {
+  const bool same_file = (kind.cq == nullptr || is_same_file(pd->context, kind.cq->context)) &&
+                         (kind.xrcd == nullptr || is_same_file(pd->context, kind.xrcd->context));
+  if (!is_found(*pd) || !same_file) {
     errno = ENOENT;
     return nullptr;
   }

@@ -64,6 +64,10 @@ ibv_wq* create_wq(ibv_context* context, ibv_wq_init_attr* attr) try {
     refuse_to_child();
     return nullptr;
   }
+  if (!is_same_file(context, attr->pd->context) || !is_same_file(context, attr->cq->context)) {
+    errno = ENOENT;
+    return nullptr;
+  }
   auto wq = std::make_unique<Wq>();
   QpInit init;
   init.type = QpType::kRawPacket;
@@ -172,6 +176,8 @@ ibv_rwq_ind_table* create_rwq_ind_table(ibv_context* context, ibv_rwq_ind_table_
     refuse_to_child();
     return nullptr;
   }
+  const auto of_another = [context](ibv_wq* wq) { return !is_same_file(context, wq->context); };
+  if (std::any_of(attr->ind_tbl, attr->ind_tbl + entries, of_another)) return fail(ENOENT);
   if (tables_in_use >= kMaxIndirectionTables) return fail(ENOMEM);
   auto table = std::make_unique<RwqTable>();
   for (size_t i = 0; i < entries; i++) table->queues.push_back(&ours(attr->ind_tbl[i]));
@@ -237,6 +243,10 @@ ibv_qp* create_rss_qp(const ibv_qp_init_attr_ex& attr) try {
   }
   if (is_the_parents(attr.pd->context) || is_the_parents(attr.rwq_ind_tbl->context)) {
     refuse_to_child();
+    return nullptr;
+  }
+  if (!is_same_file(attr.pd->context, attr.rwq_ind_tbl->context)) {
+    errno = ENOENT;
     return nullptr;
   }
   auto qp = std::make_unique<QueuePair>();

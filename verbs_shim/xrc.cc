@@ -86,6 +86,7 @@ ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attr) try {
   const bool complete = (attr->comp_mask & kNeeded) == kNeeded && attr->xrcd != nullptr;
   if (!complete || attr->qp_type != IBV_QPT_XRC_RECV) return no_target(EINVAL);
   if (is_the_parents(attr->xrcd->context)) return no_target(refuse_to_child());
+  if (!is_same_file(context, attr->xrcd->context)) return no_target(ENOENT);
   Xrcd& xrcd = ours(attr->xrcd);
   const bool has_context = (attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT) != 0;
   std::unique_ptr<QueuePair> handle = make_handle(xrcd, has_context ? attr->qp_context : nullptr);

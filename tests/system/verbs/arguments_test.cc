@@ -313,6 +313,38 @@ TEST_F(ArgumentsTest, OfTheOrderOfDestruction) {
   EXPECT_EQ(ibv_dealloc_td(td), 0);
 }
 
+/// Objects of two openings of the device do not mix: a kernel finds those of the other one by no number.
+TEST_F(ArgumentsTest, OfObjectsOfAnotherOpening) {
+  ibv_context* const context = ibv_open_device(device()->device);
+  ibv_pd* const pd = ibv_alloc_pd(context);
+  ibv_cq* const cq = ibv_create_cq(context, 4, nullptr, nullptr, 0);
+  ibv_comp_channel* const channel = ibv_create_comp_channel(context);
+  ibv_srq_init_attr srq_attr{nullptr, {8, 1, 0}};
+  ibv_srq* const srq = ibv_create_srq(pd, &srq_attr);
+  ibv_alloc_dm_attr dm_attr{64, 0, 0};
+  ibv_dm* const dm = ibv_alloc_dm(context, &dm_attr);
+  const auto number = [](const void* made) { return made == nullptr ? errno : 0; };
+  const auto make_qp_with = [&](ibv_cq* send_cq, ibv_cq* recv_cq, ibv_srq* with) {
+    ibv_qp_init_attr attr = qp_init();
+    attr.send_cq = send_cq;
+    attr.recv_cq = recv_cq;
+    attr.srq = with;
+    return number(ibv_create_qp(pd_.get(), &attr));
+  };
+  walk(std::vector<Number>{
+      {"send cq", ENOENT, [&] { return make_qp_with(cq, cq_.get(), nullptr); }},
+      {"recv cq", ENOENT, [&] { return make_qp_with(cq_.get(), cq, nullptr); }},
+      {"srq", ENOENT, [&] { return make_qp_with(cq_.get(), cq_.get(), srq); }},
+      {"channel", EBADF, [&] { return number(ibv_create_cq(device(), 4, nullptr, channel, 0)); }},
+      {"dm", ENOENT, [&] { return number(ibv_reg_dm_mr(pd_.get(), dm, 0, 64, IBV_ACCESS_ZERO_BASED)); }}});
+  EXPECT_EQ(ibv_free_dm(dm), 0);
+  EXPECT_EQ(ibv_destroy_srq(srq), 0);
+  EXPECT_EQ(ibv_destroy_cq(cq), 0);
+  EXPECT_EQ(ibv_destroy_comp_channel(channel), 0);
+  EXPECT_EQ(ibv_dealloc_pd(pd), 0);
+  EXPECT_EQ(ibv_close_device(context), 0);
+}
+
 /// A device may be closed while objects exist in it.
 TEST_F(ArgumentsTest, OfClosingWithEverythingAlive) {
   ibv_context* context = ibv_open_device(device()->device);
