@@ -55,8 +55,9 @@ bool serve(rdma_event_channel* channel) {
   sizes.qp_type = IBV_QPT_RC;
   rdma_conn_param param{};
   if (rdma_create_qp(id, nullptr, &sizes) != 0 || rdma_accept(id, &param) != 0) return false;
-  return next_event(channel, id) == RDMA_CM_EVENT_ESTABLISHED &&
-         next_event(channel, id) == RDMA_CM_EVENT_DISCONNECTED && rdma_disconnect(id) == 0;
+  if (next_event(channel, id) != RDMA_CM_EVENT_ESTABLISHED) return false;
+  const rdma_cm_event_type last = next_event(channel, id);
+  return last == RDMA_CM_EVENT_DISCONNECTED && rdma_disconnect(id) == 0;
 }
 
 }  // namespace
