@@ -71,7 +71,7 @@ def nobody_there(session):
 def small_way(session):
     """A router on the way has a smaller MTU than both ends, and drops what is longer."""
     _serve(session, 0, "net_udp0")
-    client = _ping(session, "client", 1, "-c", "1", "-W", "0.5", "10.77.0.2", port="net_udp0")
+    client = _ping(session, "client", 1, "-c", "1", "-W", "4", "10.77.0.2", port="net_udp0")
     _expect(session, client, 1, TIMES.format(n=1), r"^packets with 1024 bytes of data get through, with 2048 they do not: ")
 
 
