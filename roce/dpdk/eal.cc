@@ -254,6 +254,7 @@ void leave_note() {
   eal_is_the_parents = eal_is_the_parents || (eal != nullptr && *eal != 0);
   own_directory().clear();
   telemetry_was_there = false;
+  leave_telemetry();
   note().leave();
 }
 

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 #include <forward_list>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -33,7 +34,8 @@ namespace uroce {
 namespace {
 
 /// The present place of the socket, and earlier ones. DPDK keeps a pointer to the path, and a thread that ends, or a
-/// fork's parent, may still read an earlier one; by the present one DPDK removes the socket when the process ends.
+/// fork's parent, may still read an earlier one; by the present one DPDK removes the socket when the process ends, and
+/// when the child of a fork ends. So the path goes through a descriptor, which the child closes.
 struct Places {
   std::forward_list<ReachableDirectory> all;  // the latest first
   const ReachableDirectory* now = nullptr;
@@ -105,7 +107,8 @@ bool start_telemetry(const std::string& directory) {
   std::filesystem::create_directories(directory, code);
   if (code) return false;
   std::forward_list<ReachableDirectory>& all = places().all;
-  const ReachableDirectory& reachable = all.emplace_front(directory, std::strlen(kTelemetryName));
+  const ReachableDirectory& reachable =
+      all.emplace_front(directory, std::strlen(kTelemetryName), ReachableDirectory::Keep::kIfThereIsOne);
   // DPDK registers commands of its own each time that it begins, and forgets none when it fails: so it begins only
   // where it can have what it needs.
   if (!can_listen(reachable.path() + "/" + kTelemetryName) || !can_have_thread()) {
@@ -119,8 +122,10 @@ bool start_telemetry(const std::string& directory) {
   const bool started =
       rte_telemetry_init(reachable.path().c_str(), rte_version(), &allowed, log_of_telemetry, RTE_LOGTYPE_EAL) == 0;
   if (std::exchange(places().latest_failed, !started)) all.erase_after(all.begin());
-  if (started) places().now = &reachable;
-  return started;
+  if (!started) return false;
+  places().now = &reachable;
+  for (auto earlier = std::next(all.begin()); earlier != all.end(); ++earlier) earlier->leave();
+  return true;
 }
 
 bool start_telemetry_again(const std::string& before, const std::string& directory) {
@@ -132,6 +137,11 @@ bool start_telemetry_again(const std::string& before, const std::string& directo
     close(fd);
   }
   return true;
+}
+
+void leave_telemetry() {
+  for (ReachableDirectory& place : places().all) place.leave();
+  places().now = nullptr;
 }
 
 std::string telemetry_path() {

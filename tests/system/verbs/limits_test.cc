@@ -263,6 +263,7 @@ TEST_F(LimitsTest, OfMulticast) {
     ASSERT_NE(qps.back(), nullptr);
     EXPECT_EQ(ibv_attach_mcast(qps.back().get(), &group, 0), i < limits_.max_mcast_qp_attach ? 0 : ENOMEM) << i;
   }
+  for (int i = 0; i < limits_.max_mcast_qp_attach; i++) EXPECT_EQ(ibv_detach_mcast(qps[i].get(), &group, 0), 0);
 }
 
 TEST_F(LimitsTest, WhatIsNotThereIsZero) {

@@ -7,8 +7,12 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 
@@ -89,7 +93,37 @@ TEST(TelemetrySocket, TriesThatFailedLeaveNothingBehind) {
   EXPECT_LT(allocated(), before + kTries) << "less than a byte for each";
   EXPECT_EQ(telemetry_path(), now);
   EXPECT_TRUE(start_telemetry(path)) << "as soon as it can be";
-  EXPECT_EQ(telemetry_path(), path + "/" + kTelemetryName);
+  EXPECT_EQ(std::filesystem::canonical(telemetry_path()), std::filesystem::canonical(path + "/" + kTelemetryName));
+}
+
+// DPDK removes the socket when a process ends that has its functions: also one that only inherited it.
+TEST(TelemetrySocket, AChildThatEndsLeavesItsParentsAlone) {
+  const TemporaryRuntimeDir directory;
+  const std::string path = directory.path().string() + "/telemetry";
+  ASSERT_TRUE(start_telemetry(path));
+  const pid_t child = fork();
+  if (child == 0) {
+    leave_telemetry();
+    std::exit(0);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(std::filesystem::exists(path + "/" + kTelemetryName));
+  TelemetrySocket socket(telemetry_path(), std::chrono::seconds(1));
+  EXPECT_TRUE(socket.greet(std::chrono::seconds(10)));
+}
+
+TEST(TelemetrySocket, EarlierPlacesKeepNoDescriptor) {
+  const TemporaryRuntimeDir directory;
+  const std::string path = directory.path().string() + "/telemetry";
+  ASSERT_TRUE(start_telemetry(path));
+  const size_t descriptors = names_in("/proc/self/fd").size();
+  for (int i = 0; i < 3; i++) {
+    std::filesystem::remove_all(path);
+    ASSERT_TRUE(start_telemetry_again(telemetry_path(), path));
+  }
+  EXPECT_LE(names_in("/proc/self/fd").size(), descriptors);
 }
 
 // In a directory whose name is too long for a socket's address, so that each place has a descriptor.
