@@ -29,7 +29,7 @@ void ReceiveSlot::begin(const RecvWqe& wqe) {
   }
   uint64_t room = 0;
   for (uint32_t i = 0; i < wqe.num_sge; i++) room += wqe.sges[i].length;
-  room_ = room;
+  room_ = std::min<uint64_t>(room, kMaxMessageBytes);  // longer messages there are none
   active_ = true;
   filled_ = 0;
 }

@@ -14,10 +14,10 @@ namespace uroce::test {
 class LoneQp : public QpWitness {
  public:
   explicit LoneQp(uint32_t qpn, QpType type = QpType::kRc, LossRecovery recovery = LossRecovery::kGoBackN,
-                  uint32_t cq_size = 64)
+                  uint32_t cq_size = 64, uint32_t port_mtu = 1024)
       : env_{.memory = table_, .counters = counters, .observer = *this, .loss_recovery = recovery},
         cq(cq_size, *this),
-        qp(init(type), qpn, 0, 1024, with_pool(), nullptr) {
+        qp(init(type), qpn, 0, port_mtu, with_pool(), nullptr) {
     key = table_.register_region(1, memory.data(), memory.size(), 0, 15);
   }
 
@@ -38,6 +38,11 @@ class LoneQp : public QpWitness {
     wr.remote_addr = 32768;
     wr.rkey = peer.key;
     return qp.post_send(wr, now);
+  }
+
+  /// The key for more memory, with all rights.
+  uint32_t register_memory(void* at, uint64_t bytes) {
+    return table_.register_region(1, at, bytes, reinterpret_cast<uint64_t>(at), 15);
   }
 
   Frames frames(Instant now) { return frames_of(qp, now); }
