@@ -4,23 +4,40 @@
 
 namespace uroce {
 
+namespace {
+
+constexpr Duration kQuiet = milliseconds(100);
+constexpr int64_t kQuietRoundTrips = 4;
+constexpr uint64_t kQuietPackets = 64;  // requesters ask for an answer at least every 32 packets
+
+}  // namespace
+
 void CongestionControl::start(uint32_t mtu) {
   mtu_ = mtu;
   limited_ = false;
   rate_ = 0;
-  shortest_rtt_ = {0};
+  shortest_rtt_ = latest_rtt_ = {0};
+  heard_at_ = {0};
   restart();
 }
 
 void CongestionControl::on_sent(uint32_t /*bytes*/, Instant /*now*/) {}
 void CongestionControl::on_cnp(Instant /*now*/) {}
-void CongestionControl::on_loss(Instant /*now*/) {}
+void CongestionControl::on_loss(Instant now) { heard_at_ = now; }
 void CongestionControl::advance(Instant /*now*/) {}
 void CongestionControl::handle_rtt(Duration /*rtt*/, Instant /*now*/) {}
 
 void CongestionControl::on_rtt(Duration rtt, Instant now) {
+  heard_at_ = now;
+  latest_rtt_ = rtt;
   if (shortest_rtt_.ns == 0 || rtt < shortest_rtt_) shortest_rtt_ = rtt;
   handle_rtt(rtt, now);
+}
+
+/// A sample that is merely late, because the path is long or the rate low, is no silence.
+Duration CongestionControl::patience() const {
+  const Duration packets{static_cast<int64_t>(kQuietPackets * mtu_ * 8'000'000'000u / rate_)};
+  return std::max({kQuiet, latest_rtt_ * kQuietRoundTrips, packets});
 }
 
 uint64_t CongestionControl::max_rate() const {

@@ -54,6 +54,12 @@ class CongestionControl {
   virtual void handle_rtt(Duration rtt, Instant now);
   virtual uint64_t own_window_bytes() const { return 0; }
 
+  /// When a rate that comes from round trips has been without news for so long that it doubles; Instant::never() while
+  /// it is not limited. A queue pair that only serves READs measures no round trips.
+  Instant doubles_at() const { return limited_ ? heard_at_ + patience() : Instant::never(); }
+  /// It does: the time begins anew.
+  void on_doubled() { heard_at_ = doubles_at(); }
+
   uint64_t max_rate() const;
   /// Sets the rate. A rate at or above the highest means that the QP is not limited.
   void set_rate(uint64_t bits_per_second);
@@ -63,6 +69,12 @@ class CongestionControl {
   bool limited_ = false;
   uint32_t mtu_ = 1024;
   Duration shortest_rtt_{0};  // 0: none measured
+
+ private:
+  Duration patience() const;
+
+  Instant heard_at_{0};  // the latest round trip, or loss
+  Duration latest_rtt_{0};
 };
 
 /// nullptr for kNone. `config` outlives the result; it may be changed while the result lives.

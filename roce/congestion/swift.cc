@@ -54,9 +54,18 @@ void Swift::decrease(double factor, Instant now) {
 }
 
 void Swift::on_loss(Instant now) {
+  CongestionControl::on_loss(now);
   if (window_ == 0 || static_cast<double>(now.ns - decreased_at_.ns) < smoothed_ns_) return;
   decrease(0, now);
   apply();
+}
+
+void Swift::advance(Instant now) {
+  while (doubles_at() <= now) {
+    on_doubled();
+    window_ = 2 * static_cast<double>(rate_) * smoothed_ns_ / 8e9 / mtu_;
+    apply();
+  }
 }
 
 void Swift::apply() {

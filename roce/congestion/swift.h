@@ -22,6 +22,8 @@ class Swift final : public CongestionControl {
   explicit Swift(const CongestionConfig& config) : CongestionControl(config), parameters_(config.swift) {}
 
   void on_loss(Instant now) override;
+  void advance(Instant now) override;
+  Instant next_change() const override { return doubles_at(); }
   double window_packets() const { return window_; }
   Duration target() const;
 

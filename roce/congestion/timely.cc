@@ -37,6 +37,13 @@ void Timely::follow_delay(double rtt_ns) {
   set_rate(std::max(static_cast<uint64_t>(std::llround(std::max(next, 0.0))), min_rate()));
 }
 
+void Timely::advance(Instant now) {
+  while (doubles_at() <= now) {
+    on_doubled();
+    set_rate(2 * rate_);
+  }
+}
+
 void Timely::handle_rtt(Duration rtt, Instant now) {
   const bool first = previous_rtt_.ns == 0;
   // Only a packet that left after the last update tells what effect that update had.

@@ -17,6 +17,8 @@ class Timely final : public CongestionControl {
   static std::span<const CongestionParameter> parameters();
   explicit Timely(const CongestionConfig& config) : CongestionControl(config), parameters_(config.timely) {}
 
+  void advance(Instant now) override;
+  Instant next_change() const override { return doubles_at(); }
   double gradient() const { return difference_ns_ / min_rtt_ns(); }
 
  private:

@@ -54,6 +54,41 @@ TEST_F(SwiftTest, BelowTheTargetItGrowsByAPacketARoundTrip) {
   EXPECT_NEAR(swift_.window_packets(), before + 1, 1e-9);
 }
 
+/// A queue pair that asked for much, and serves READs from then on, measures no round trips any more.
+TEST_F(SwiftTest, WithoutRoundTripsTheRateDoubles) {
+  for (int i = 0; i < 200; i++) sample(400);
+  EXPECT_EQ(swift_.rate_bits_per_second(), 10 * kMegabit) << "the lowest";
+  EXPECT_EQ(swift_.next_change(), now_ + milliseconds(100));
+  swift_.advance(now_ + milliseconds(99));
+  EXPECT_EQ(swift_.rate_bits_per_second(), 10 * kMegabit);
+  swift_.advance(now_ + milliseconds(100));
+  EXPECT_NEAR(static_cast<double>(swift_.rate_bits_per_second()), 20e6, 1);
+  swift_.advance(now_ + milliseconds(300));
+  EXPECT_NEAR(static_cast<double>(swift_.rate_bits_per_second()), 80e6, 1);
+  swift_.on_rtt(microseconds(400), now_ + milliseconds(399));
+  const double cut = static_cast<double>(swift_.rate_bits_per_second());
+  EXPECT_LT(cut, 80e6) << "a sample counts as ever";
+  swift_.advance(now_ + milliseconds(498));
+  EXPECT_EQ(static_cast<double>(swift_.rate_bits_per_second()), cut) << "and the time begins anew";
+  swift_.on_loss(now_ + milliseconds(498));
+  swift_.advance(now_ + milliseconds(597));
+  EXPECT_LE(static_cast<double>(swift_.rate_bits_per_second()), cut) << "so it does with a loss";
+  swift_.advance(now_ + milliseconds(3000));
+  EXPECT_FALSE(swift_.limited());
+  EXPECT_EQ(swift_.next_change(), Instant::never());
+}
+
+/// What is slow has no samples for long, and is not quiet.
+TEST_F(SwiftTest, ALongRoundTripIsNoSilence) {
+  for (int i = 0; i < 50; i++) sample(80'000);
+  ASSERT_TRUE(swift_.limited());
+  EXPECT_EQ(swift_.next_change(), now_ + milliseconds(320)) << "four of them";
+  config_.dcqcn.rpg_min_rate = 1;
+  for (int i = 0; i < 200; i++) sample(400);
+  ASSERT_EQ(swift_.rate_bits_per_second(), kMegabit);
+  EXPECT_EQ(swift_.next_change(), now_ + nanoseconds(524'288'000)) << "64 packets at a megabit per second";
+}
+
 TEST_F(SwiftTest, BelowAPacketTheWindowIsARate) {
   for (int i = 0; i < 200; i++) sample(400);
   EXPECT_LT(swift_.window_packets(), 1);

@@ -33,6 +33,23 @@ TEST_F(TimelyTest, NotLimitedWhileNothingQueues) {
   EXPECT_FALSE(timely_.limited());
 }
 
+/// A queue pair that asked for much, and serves READs from then on, measures no round trips any more.
+TEST_F(TimelyTest, WithoutRoundTripsTheRateDoubles) {
+  sample(400);
+  sample(480);
+  ASSERT_EQ(rate(), 10 * kMegabit) << "the lowest";
+  EXPECT_EQ(timely_.next_change(), now_ + milliseconds(100));
+  timely_.advance(now_ + milliseconds(99));
+  EXPECT_EQ(rate(), 10 * kMegabit);
+  timely_.advance(now_ + milliseconds(100));
+  EXPECT_EQ(rate(), 20 * kMegabit);
+  timely_.advance(now_ + milliseconds(999));
+  EXPECT_EQ(rate(), 5120 * kMegabit);
+  timely_.advance(now_ + milliseconds(1000));
+  EXPECT_FALSE(timely_.limited());
+  EXPECT_EQ(timely_.next_change(), Instant::never());
+}
+
 TEST_F(TimelyTest, AGrowingQueueLowersTheRateByItsGradient) {
   sample(100);
   // Difference 10 us, smoothed 0.875 * 10, over 20 us: gradient 0.4375; factor 1 - 0.8 * 0.4375.
