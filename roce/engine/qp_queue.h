@@ -44,6 +44,17 @@ class QpQueue {
     queued_[qp.index()] = 0;
   }
 
+  /// Moves `qp`, which is queued, to the head; the others keep their order.
+  void put_first(Qp& qp) {
+    remove(qp);
+    push(qp);
+    for (uint32_t n = ring_.size(); n > 1; n--) {
+      Qp* other = ring_.front();
+      ring_.pop();
+      ring_.push(other);
+    }
+  }
+
  private:
   Ring<Qp*> ring_;
   std::vector<uint8_t> queued_;

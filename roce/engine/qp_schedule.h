@@ -37,6 +37,10 @@ class QpSchedule {
     if (!qp.wants_transmit()) return timers_.arm(qp.index(), qp.next_timeout());
     if (!paused_.contains(qp)) ready_.push(qp);
   }
+  /// Gives `qp` the next turn, if it has one at all.
+  void put_first(Qp& qp) {
+    if (ready_.contains(qp)) ready_.put_first(qp);
+  }
   /// To be called before `qp` is destroyed.
   void remove(const Qp& qp);
 

@@ -46,26 +46,12 @@ void Transmitter::send_last_ack(Qp& qp, Instant now) {
   qp.end_ack_delay();
   parts_.schedule.update(qp);
   ending_ = &qp;
-  send_ahead(qp, now);
-  transmit(now);
+  for (uint32_t i = 0; i == 0 || (i < kSendsPerTurn && owes_answer(qp)); i++) {
+    if (owes_answer(qp)) parts_.schedule.put_first(qp);
+    if (transmit(now) == 0) break;
+  }
   keep_answers(qp, now);
   ending_ = nullptr;
-}
-
-/// Sends what `qp` owes its peer before other QPs have their turn.
-void Transmitter::send_ahead(Qp& qp, Instant now) {
-  for (uint32_t i = 0; i < kSendsPerTurn && owes_answer(qp) && !blocked(qp.priority()); i++) {
-    const uint32_t acquired = parts_.port.acquire_tx(frames_.data(), kFirstBurst);
-    if (acquired == 0) {
-      counters_.tx_port_full++;
-      return;
-    }
-    bool done = false;
-    const uint32_t used = send_frames_of(qp, qp.lead_link(), {frames_.data(), acquired}, now, done);
-    std::fill_n(senders_, used, qp.qpn());
-    hand_over(acquired, used, now);
-    if (used == 0) return;
-  }
 }
 
 void Transmitter::keep_answers(Qp& qp, Instant now) {
@@ -92,14 +78,7 @@ uint32_t Transmitter::transmit_burst(uint32_t size, Instant now) {
   if (!kept_.empty()) used += kept_.send(frames + used, senders_ + used, acquired - used, parts_.pfc.paused(), now);
   if (parts_.schedule.cnps_wait()) used += send_cnps(frames + used, senders_ + used, acquired - used, now);
   used += send_qp_frames(frames + used, senders_ + used, acquired - used, now);
-  hand_over(acquired, used, now);
-  return used;
-}
-
-/// Gives the port its frames back, of which the first `used` are to be sent.
-void Transmitter::hand_over(uint32_t acquired, uint32_t used, Instant now) {
   ensure(used <= acquired, "no more frames are sent than the port lent");
-  TxFrame* const frames = frames_.data();
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < used; i++) {
     bytes += frames[i].bytes;
@@ -112,6 +91,7 @@ void Transmitter::hand_over(uint32_t acquired, uint32_t used, Instant now) {
     frames[i].bytes = 0;
     frames[i].hop = {};
   }
+  return used;
 }
 
 uint32_t Transmitter::send_host_frames(TxFrame* frames, uint32_t count, Instant now) {

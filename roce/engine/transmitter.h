@@ -74,8 +74,6 @@ class Transmitter {
   }
   uint32_t transmit_bursts(Instant now);
   uint32_t transmit_burst(uint32_t size, Instant now);
-  void hand_over(uint32_t acquired, uint32_t used, Instant now);
-  void send_ahead(Qp& qp, Instant now);
   void keep_answers(Qp& qp, Instant now);
   uint32_t send_host_frames(TxFrame* frames, uint32_t count, Instant now);
   uint32_t send_mads(TxFrame* frames, uint32_t count, Instant now);

@@ -58,5 +58,11 @@ TEST_F(QpQueueTest, WhoIsTakenOutLeavesTheOthersInOrder) {
   EXPECT_EQ(drain(), (std::vector<uint32_t>{3, 2}));
 }
 
+TEST_F(QpQueueTest, WhoIsPutFirstLeavesTheOthersInOrder) {
+  for (uint32_t index : {3u, 0u, 2u}) queue_.push(*qps_[index]);
+  queue_.put_first(*qps_[2]);
+  EXPECT_EQ(drain(), (std::vector<uint32_t>{2, 3, 0}));
+}
+
 }  // namespace
 }  // namespace uroce::test
