@@ -11,6 +11,7 @@
 #include "host/mappings.h"
 #include "operations.h"
 #include "runtime.h"
+#include "transport/memory_table.h"
 
 namespace uroce::verbs {
 

@@ -11,9 +11,12 @@
 #include "base/immortal.h"
 #include "dpdk/log.h"
 #include "engine/address_table.h"
+#include "engine/object_tables.h"
 #include "engine/queue_pairs.h"
 #include "operations.h"
 #include "runtime.h"
+#include "transport/address_handle.h"
+#include "transport/qp.h"
 
 using namespace uroce;
 using namespace uroce::verbs;
@@ -76,8 +79,7 @@ std::vector<std::unique_ptr<AddressHandle>>& retired_handles() {
 
 void retire(Engine& engine, std::unique_ptr<AddressHandle> handle) {
   bool datagrams_wait = false;
-  engine.qps().for_each(
-      [&](const Qp& qp) { datagrams_wait |= qp.type() == QpType::kUd && !qp.send_queue().ring().empty(); });
+  engine.qps().for_each([&](const Qp& qp) { datagrams_wait |= qp.type() == QpType::kUd && qp.sends_queued() != 0; });
   engine.destroy_ah(handle.get());
   if (!datagrams_wait) return retired_handles().clear();
   try {

@@ -8,6 +8,7 @@
 #include "dpdk/log.h"
 #include "objects.h"
 #include "runtime.h"
+#include "transport/completion_queue.h"
 
 using namespace uroce;
 using namespace uroce::verbs;

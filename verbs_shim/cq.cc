@@ -4,8 +4,10 @@
 #include <new>
 
 #include "dpdk/log.h"
+#include "engine/object_tables.h"
 #include "operations.h"
 #include "runtime.h"
+#include "transport/completion_queue.h"
 
 using namespace uroce;
 using namespace uroce::verbs;

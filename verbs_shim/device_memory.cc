@@ -10,6 +10,7 @@
 #include "operations.h"
 #include "regions.h"
 #include "runtime.h"
+#include "transport/memory_table.h"
 
 namespace uroce::verbs {
 

@@ -9,6 +9,7 @@
 #include <new>
 #include <utility>
 
+#include "engine/object_tables.h"
 #include "later_abi.h"
 #include "operations.h"
 #include "runtime.h"

@@ -15,6 +15,7 @@
 #include "refusal.h"
 #include "regions.h"
 #include "runtime.h"
+#include "transport/memory_table.h"
 
 using namespace uroce;
 using namespace uroce::verbs;

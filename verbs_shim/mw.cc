@@ -5,6 +5,7 @@
 
 #include "operations.h"
 #include "runtime.h"
+#include "transport/memory_table.h"
 
 namespace uroce::verbs {
 

@@ -17,6 +17,10 @@
 #include "runtime.h"
 #include "shim.h"
 
+namespace uroce {
+class CompletionQueue;
+}
+
 namespace uroce::verbs {
 
 /// Room behind every public structure for members of later releases. It is zeroed, because provider libraries look for

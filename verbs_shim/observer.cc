@@ -1,12 +1,16 @@
 // Turns the engine's events into completion channel events, async events, and log lines.
 //
 // Called in the middle of a turn, under the engine's lock: nothing here calls the engine.
+#include "transport/observer.h"
 #include "dpdk/endpoint_cm.h"
 #include "dpdk/log.h"
 #include "engine/neighbour_news.h"
 #include "objects.h"
 #include "raw.h"
 #include "runtime.h"
+#include "transport/completion_queue.h"
+#include "transport/qp.h"
+#include "transport/receive_queue.h"
 #include "xrc.h"
 
 namespace uroce::verbs {

@@ -4,6 +4,7 @@
 
 #include "operations.h"
 #include "runtime.h"
+#include "transport/receive_queue.h"
 
 namespace uroce::verbs {
 

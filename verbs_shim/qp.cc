@@ -12,7 +12,11 @@
 #include "operations.h"
 #include "raw.h"
 #include "runtime.h"
+#include "transport/qp.h"
+#include "transport/qp_init.h"
+#include "transport/receive_queue.h"
 #include "transport/rendezvous.h"
+#include "transport/send_queue.h"
 #include "xrc.h"
 
 using namespace uroce;

@@ -10,6 +10,7 @@
 #include "identity.h"
 #include "operations.h"
 #include "runtime.h"
+#include "transport/qp.h"
 
 using namespace uroce;
 using namespace uroce::verbs;

@@ -10,6 +10,7 @@
 #include "dpdk/endpoint_registry.h"
 #include "dpdk/log.h"
 #include "host/endpoint_note.h"
+#include "transport/counters.h"
 
 namespace uroce::verbs {
 

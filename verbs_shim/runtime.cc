@@ -14,10 +14,12 @@
 #include "base/no_cancel.h"
 #include "base/out_of_memory.h"
 #include "dpdk/log.h"
+#include "engine/object_tables.h"
 #include "held_counters.h"
 #include "host/fault_handler.h"
 #include "rdma_cm_device.h"
 #include "sysfs_tree.h"
+#include "transport/observer.h"
 #include "xrc.h"
 
 namespace uroce::verbs {

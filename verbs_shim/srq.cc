@@ -5,9 +5,11 @@
 #include <utility>
 
 #include "dpdk/log.h"
+#include "engine/object_tables.h"
 #include "operations.h"
 #include "runtime.h"
 #include "tag_matching.h"
+#include "transport/receive_queue.h"
 #include "xrc.h"
 
 using namespace uroce;

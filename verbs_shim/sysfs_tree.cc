@@ -29,6 +29,7 @@
 #include "host/wire_end.h"
 #include "identity.h"
 #include "runtime.h"
+#include "transport/counters.h"
 
 namespace uroce::verbs {
 

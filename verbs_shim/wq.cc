@@ -11,6 +11,8 @@
 #include "operations.h"
 #include "raw.h"
 #include "runtime.h"
+#include "transport/qp.h"
+#include "transport/qp_init.h"
 
 namespace uroce::verbs {
 namespace {

@@ -5,6 +5,7 @@
 #include "base/guarded_memory.h"
 #include "operations.h"
 #include "runtime.h"
+#include "transport/qp.h"
 
 namespace uroce::verbs {
 

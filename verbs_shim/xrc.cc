@@ -8,6 +8,9 @@
 #include "dpdk/log.h"
 #include "engine/queue_pairs.h"
 #include "operations.h"
+#include "transport/qp.h"
+#include "transport/qp_init.h"
+#include "transport/receive_queue.h"
 
 namespace uroce::verbs {
 

@@ -20,6 +20,7 @@
 #include "base/fork.h"
 #include "base/no_cancel.h"
 #include "dpdk/log.h"
+#include "engine/object_tables.h"
 #include "host/runtime_dir.h"
 #include "xrc.h"
 

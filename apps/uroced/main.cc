@@ -25,6 +25,7 @@
 #include "host/endpoint_options.h"
 #include "host/segment_plan.h"
 #include "options.h"
+#include "transport/observer.h"
 #include "uroce/program_metrics.h"
 #include "while_needed.h"
 

@@ -4,8 +4,11 @@
 #include "api/options.h"
 #include "engine/address_table.h"
 #include "engine/neighbours.h"
+#include "engine/object_tables.h"
 #include "engine/queue_pairs.h"
 #include "transport/frame_builder.h"
+#include "transport/memory_table.h"
+#include "transport/qp_init.h"
 
 namespace uroce::rdma {
 

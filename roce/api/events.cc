@@ -3,6 +3,7 @@
 #include "api/device_core.h"
 #include "api/held_channel.h"
 #include "dpdk/endpoint.h"
+#include "transport/completion_queue.h"
 
 namespace uroce::rdma {
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "api/device_core.h"
+#include "transport/memory_table.h"
 #include "uroce/device.h"
 #include "uroce/queue_pair.h"
 

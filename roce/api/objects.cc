@@ -1,7 +1,11 @@
 // The objects of a device other than queue pairs: completion queues, receive queues, regions, destinations.
 #include "api/device_core.h"
 #include "dpdk/endpoint.h"
+#include "engine/object_tables.h"
 #include "transport/address_handle.h"
+#include "transport/completion_queue.h"
+#include "transport/memory_table.h"
+#include "transport/receive_queue.h"
 #include "uroce/completion_queue.h"
 #include "uroce/destination.h"
 #include "uroce/memory_region.h"

@@ -6,6 +6,7 @@
 #include "engine/bring_up.h"
 #include "engine/multicast_groups.h"
 #include "engine/queue_pairs.h"
+#include "transport/send_queue.h"
 
 namespace uroce::rdma {
 

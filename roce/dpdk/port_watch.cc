@@ -10,6 +10,7 @@
 #include "host/port_driver.h"
 #include "host/segment_plan.h"
 #include "segment/member_record.h"
+#include "transport/observer.h"
 
 namespace uroce {
 namespace {

@@ -15,12 +15,15 @@
 
 #include <rte_telemetry.h>
 
+#include "congestion/congestion_control.h"
 #include "dpdk/endpoint_impl.h"
 #include "dpdk/endpoint_registry.h"
 #include "dpdk/telemetry_objects.h"
 #include "engine/address_table.h"
 #include "engine/queue_pairs.h"
 #include "host/object_rows.h"
+#include "transport/memory_table.h"
+#include "transport/qp_events.h"
 
 namespace uroce {
 
@@ -123,7 +126,7 @@ void describe_qp(const Qp& qp, rte_tel_data* data) {
   rte_tel_data_add_dict_u64(data, "rnr_retry", a.rnr_retry);
   rte_tel_data_add_dict_u64(data, "max_rd_atomic", a.max_rd_atomic);
   rte_tel_data_add_dict_u64(data, "max_dest_rd_atomic", a.max_dest_rd_atomic);
-  rte_tel_data_add_dict_u64(data, "sends_queued", qp.send_queue().ring().size());
+  rte_tel_data_add_dict_u64(data, "sends_queued", qp.sends_queued());
   rte_tel_data_add_dict_u64(data, "receives_queued", qp.receives_queued());
   describe_error(qp, data);
   if (qp.congestion() != nullptr) describe_congestion(*qp.congestion(), data);

@@ -9,9 +9,15 @@
 #include "cm/rdma_cm.h"
 #include "dpdk/endpoint_impl.h"
 #include "dpdk/endpoint_registry.h"
+#include "engine/object_tables.h"
 #include "engine/qpn_blocks.h"
 #include "engine/queue_pairs.h"
 #include "host/object_rows.h"
+#include "transport/completion_queue.h"
+#include "transport/memory_table.h"
+#include "transport/qp_init.h"
+#include "transport/receive_queue.h"
+#include "transport/tag_matching.h"
 
 namespace uroce {
 

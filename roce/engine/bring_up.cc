@@ -1,5 +1,7 @@
 #include "engine/bring_up.h"
 
+#include "transport/qp.h"
+
 namespace uroce {
 
 ModifyResult bring_up(Engine& engine, Qp& qp, QpAttributes attributes, QpState target, Instant now) {

@@ -5,12 +5,15 @@
 #include <optional>
 
 #include "engine/engine_parts.h"
+#include "transport/address_handle.h"
 #include "transport/frame_builder.h"
+#include "transport/observer.h"
+#include "transport/receive_queue.h"
 
 namespace uroce {
 
-EngineParts::EngineParts(const EngineConfig& config, Port& port, RandomSource& random, Counters& counters,
-                         Observer& observer, NeighbourTable::Resolved on_resolved)
+EngineParts::EngineParts(const EngineConfig& config, Port& port, RandomSource& random, Observer& observer,
+                         NeighbourTable::Resolved on_resolved)
     : addresses(config.mac, config.addresses),
       neighbours(config.mac, {addresses.gids().begin(), addresses.gids().end()}, counters, std::move(on_resolved),
                  [&observer](const NeighbourNews& news) { observer.on_neighbour_news(news); }),
@@ -32,7 +35,7 @@ EngineParts::EngineParts(const EngineConfig& config, Port& port, RandomSource& r
 Engine::Engine(const EngineConfig& config, Port& port, RandomSource& random, Observer& observer)
     : random_(random),
       parts_(std::make_unique<EngineParts>(
-          config, port, random, counters_, observer,
+          config, port, random, observer,
           [this](const IpAddress& ip, uint16_t vlan, const MacAddress& mac) { on_neighbour(ip, vlan, mac); })) {}
 
 Engine::~Engine() = default;
@@ -40,6 +43,7 @@ Engine::~Engine() = default;
 // Parts.
 
 const AddressTable& Engine::addresses() const { return parts_->addresses; }
+const Counters& Engine::counters() const { return parts_->counters; }
 const QueuePairs& Engine::qps() const { return parts_->qps; }
 std::optional<uint32_t> Engine::own_block() { return parts_->qps.own_block(); }
 MemoryTable& Engine::memory() { return parts_->objects.memory(); }
@@ -145,14 +149,14 @@ void Engine::send_mad(const AddressVector& av, std::span<const uint8_t, kManagem
   owner_.check();
   const auto path = parts_->router.route(av, kManagementQpn);
   if (!path) {
-    counters_.tx_drop_mad_unresolved++;
+    parts_->counters.tx_drop_mad_unresolved++;
     return;
   }
   if (!parts_->management.push(*path, mad, now)) return;
   // Also if the MAC is known: a second request for a connection may mean that the first met silence.
   parts_->router.ask_for(*path, av.sgid_index, now);
 } catch (const std::bad_alloc&) {
-  counters_.tx_drop_mad_full++;  // lost as on a wire: its sender repeats it
+  parts_->counters.tx_drop_mad_full++;  // lost as on a wire: its sender repeats it
 }
 
 // Work.

@@ -24,26 +24,32 @@
 
 #include "engine/engine_config.h"
 #include "engine/lock_check.h"
-#include "engine/object_tables.h"
 #include "packet/management_datagram.h"
-#include "transport/counters.h"
-#include "transport/observer.h"
-#include "transport/qp.h"
 #include "uroce/port.h"
+#include "uroce/qp_attributes.h"
 #include "uroce/time.h"
+#include "uroce/work_request.h"
 
 namespace uroce {
 
 class AddressTable;
 class Capture;
 class ManagementSink;
+class MemoryTable;
 class MulticastGroups;
 class Neighbours;
+class ObjectTables;
+class Observer;
 class PriorityFlowControl;
+class Qp;
 class QueuePairs;
 class RandomSource;
+class SharedReceiveQueue;
 class Steering;
+struct AddressHandle;
+struct Counters;
 struct EngineParts;
+struct QpInit;
 
 enum class Announce : uint8_t { kNo, kYes };
 
@@ -84,7 +90,7 @@ class Engine {
   std::optional<uint32_t> own_block();
   Neighbours& neighbours();
   PriorityFlowControl& flow_control();
-  const Counters& counters() const { return counters_; }
+  const Counters& counters() const;
 
   // Objects that have a path. Pointers are valid until destroyed; nullptr when a table is full.
   Qp* create_qp(const QpInit& init, void* user);
@@ -121,7 +127,6 @@ class Engine {
 
   LockCheck owner_;
   RandomSource& random_;
-  Counters counters_;
   std::unique_ptr<EngineParts> parts_;  // never null
 };
 

@@ -17,13 +17,15 @@
 #include "engine/router.h"
 #include "engine/steering.h"
 #include "engine/transmitter.h"
+#include "transport/counters.h"
 
 namespace uroce {
 
 struct EngineParts {
-  EngineParts(const EngineConfig& config, Port& port, RandomSource& random, Counters& counters, Observer& observer,
+  EngineParts(const EngineConfig& config, Port& port, RandomSource& random, Observer& observer,
               NeighbourTable::Resolved on_resolved);
 
+  Counters counters;
   AddressTable addresses;
   Neighbours neighbours;
   PriorityFlowControl pfc;

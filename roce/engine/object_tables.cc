@@ -5,6 +5,14 @@
 #include <utility>
 
 #include "base/check.h"
+#include "engine/engine_config.h"
+#include "transport/address_handle.h"
+#include "transport/completion_queue.h"
+#include "transport/memory_table.h"
+#include "transport/qp_init.h"
+#include "transport/receive_queue.h"
+#include "transport/tag_matching.h"
+#include "transport/xrc_queues.h"
 
 namespace uroce {
 
@@ -49,9 +57,11 @@ ObjectTables::ObjectTables(const EngineConfig& config, RandomSource& random, Obs
       cqs_max_(config.max_cqs),
       srqs_max_(config.max_srqs),
       ahs_max_(config.max_ahs),
-      memory_(config.max_regions, random, config.max_pds),
+      memory_(std::make_unique<MemoryTable>(config.max_regions, random, config.max_pds)),
       pds_(config.max_pds + 1),
-      xrc_queues_(config.max_srqs, random) {}
+      xrc_queues_(std::make_unique<XrcQueues>(config.max_srqs, random)) {}
+
+ObjectTables::~ObjectTables() = default;
 
 PdId ObjectTables::allocate_pd() {
   for (PdId pd = 1; pd < pds_.size(); pd++) {
@@ -64,9 +74,15 @@ PdId ObjectTables::allocate_pd() {
 
 bool ObjectTables::deallocate_pd(PdId pd) {
   if (pd >= pds_.size() || !pds_[pd].given_out) return false;
-  if (pds_[pd].users != 0 || memory_.in_use_by(pd) != 0) return false;
+  if (pds_[pd].users != 0 || memory_->in_use_by(pd) != 0) return false;
   pds_[pd].given_out = false;
   return true;
+}
+
+void ObjectTables::for_each_pd(const std::function<void(PdId, uint32_t)>& f) const {
+  for (PdId pd = 1; pd < pds_.size(); pd++) {
+    if (pds_[pd].given_out) f(pd, pds_[pd].users + memory_->in_use_by(pd));
+  }
 }
 
 /// A number that was never given out is not counted: callers without protection domains use 0.
@@ -121,7 +137,7 @@ bool ObjectTables::destroy_srq(SharedReceiveQueue* srq) {
   if (xrc.domain != 0) {
     xrc.cq->remove(srq->slots());
     xrc.cq->users--;
-    xrc_queues_.remove(*srq);
+    xrc_queues_->remove(*srq);
     xrc_domains_.release(xrc.domain);
   }
   if (TagMatching* const tags = srq->tags(); tags != nullptr) {
@@ -134,7 +150,7 @@ bool ObjectTables::destroy_srq(SharedReceiveQueue* srq) {
 }
 
 bool ObjectTables::attach_xrc(SharedReceiveQueue& srq, XrcdId domain, CompletionQueue& cq) try {
-  const uint32_t number = xrc_queues_.add(srq);
+  const uint32_t number = xrc_queues_->add(srq);
   if (number == 0) return false;
   srq.set_xrc({domain, &cq, number});
   xrc_domains_.hold(domain);

@@ -3,26 +3,33 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
-#include "base/random.h"
-#include "engine/engine_config.h"
 #include "engine/xrc_domains.h"
-#include "transport/address_handle.h"
-#include "transport/completion_queue.h"
-#include "transport/memory_table.h"
-#include "transport/observer.h"
-#include "transport/qp.h"
-#include "transport/receive_queue.h"
-#include "transport/xrc_queues.h"
+#include "uroce/address.h"
+#include "uroce/time.h"
+#include "uroce/types.h"
 
 namespace uroce {
+
+class CompletionQueue;
+class MemoryTable;
+class Observer;
+class RandomSource;
+class SharedReceiveQueue;
+class XrcQueues;
+struct AddressHandle;
+struct EngineConfig;
+struct QpInit;
+struct Route;
 
 /// Pointers are valid until destroyed. Create functions give nullptr (or 0) when a table is full.
 class ObjectTables {
  public:
   ObjectTables(const EngineConfig& config, RandomSource& random, Observer& observer);
+  ~ObjectTables();
   ObjectTables(const ObjectTables&) = delete;
   ObjectTables& operator=(const ObjectTables&) = delete;
 
@@ -43,11 +50,11 @@ class ObjectTables {
   /// `cq`; before a QP uses it. False: there is no memory.
   bool attach_tags(SharedReceiveQueue& srq, CompletionQueue& cq, uint32_t max_tags, uint32_t max_ops);
   XrcDomains& xrc_domains() { return xrc_domains_; }
-  const XrcQueues& xrc_queues() const { return xrc_queues_; }
+  const XrcQueues& xrc_queues() const { return *xrc_queues_; }
   std::unique_ptr<AddressHandle> create_ah(PdId pd, const Route& path, uint8_t static_rate);
   void destroy_ah(AddressHandle* ah);  // before it is deleted
   bool ahs_full() const { return ahs_.size() >= ahs_max_; }
-  MemoryTable& memory() { return memory_; }
+  MemoryTable& memory() { return *memory_; }
 
   /// A QP uses the objects that `init` names (`hold`), or no longer (`release`).
   void hold(const QpInit& init);
@@ -56,12 +63,7 @@ class ObjectTables {
   // For lists. Numbers of objects are below 2^kNumberBits, and unique among the living ones of a kind.
   static constexpr uint32_t kNumberBits = 20;
   /// Calls `f(number, users)` for every protection domain that is given out.
-  template <typename F>
-  void for_each_pd(F&& f) const {
-    for (PdId pd = 1; pd < pds_.size(); pd++) {
-      if (pds_[pd].given_out) f(pd, pds_[pd].users + memory_.in_use_by(pd));
-    }
-  }
+  void for_each_pd(const std::function<void(PdId, uint32_t)>& f) const;
   template <typename F>
   void for_each_cq(F&& f) const {
     for (const auto& cq : cqs_) f(*cq);
@@ -86,7 +88,7 @@ class ObjectTables {
   const uint32_t cqs_max_;
   const uint32_t srqs_max_;
   const uint32_t ahs_max_;
-  MemoryTable memory_;
+  const std::unique_ptr<MemoryTable> memory_;  // never null
   std::vector<Pd> pds_;
   uint64_t cqs_made_ = 0;
   uint64_t srqs_made_ = 0;
@@ -95,7 +97,7 @@ class ObjectTables {
   std::vector<std::unique_ptr<SharedReceiveQueue>> srqs_;
   std::vector<AddressHandle*> ahs_;
   XrcDomains xrc_domains_;
-  XrcQueues xrc_queues_;
+  const std::unique_ptr<XrcQueues> xrc_queues_;  // never null
 };
 
 }  // namespace uroce

@@ -5,7 +5,14 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/direct_copy.h"
+#include "engine/engine_config.h"
+#include "engine/object_tables.h"
 #include "transport/frame_builder.h"
+#include "transport/memory_table.h"
+#include "transport/qp_init.h"
+#include "transport/reorder_buffer.h"
+#include "transport/transport_env.h"
 
 namespace uroce {
 
@@ -25,21 +32,20 @@ QueuePairs::QueuePairs(const EngineConfig& config, ObjectTables& objects, Random
       active_mtu_(mtu_for(config.max_frame_bytes)),
       max_frame_(config.max_frame_bytes),
       objects_(objects),
-      reorder_pool_(config.reorder_packets, active_mtu_),
-      table_(config.max_qps, random, config.qpn_blocks),
-      env_{objects.memory(),
-           counters,
-           observer,
-           config.window_packets,
-           config.ack_every,
-           config.ack_delay,
-           config.grant_credits,
-           config.congestion,
-           config.loss_recovery,
-           &reorder_pool_,
-           &objects.xrc_queues(),
-           config.direct} {
+      reorder_pool_(std::make_unique<ReorderPool>(config.reorder_packets, active_mtu_)),
+      env_(new TransportEnv{objects.memory(), counters, observer, config.window_packets, config.ack_every,
+                            config.ack_delay, config.grant_credits, config.congestion, config.loss_recovery,
+                            reorder_pool_.get(), &objects.xrc_queues(), config.direct}),
+      table_(config.max_qps, random, config.qpn_blocks) {
   objects.memory().show_to(config.direct);
+}
+
+QueuePairs::~QueuePairs() = default;
+
+void QueuePairs::set_link_speed(uint64_t bits_per_second) { env_->congestion.link_bits_per_second = bits_per_second; }
+
+void QueuePairs::frames_only(bool wanted) {
+  if (env_->direct != nullptr) env_->direct->pause(wanted);
 }
 
 void QueuePairs::set_frame_bytes(uint32_t bytes) {
@@ -51,7 +57,7 @@ Qp* QueuePairs::create(const QpInit& init, void* user) {
   const QpTable::Slot slot = table_.next_free();
   if (slot.index == QpTable::kNone) return nullptr;
   const uint32_t mtu = init.type == QpType::kRawPacket ? max_frame_ : active_mtu_;
-  auto qp = std::make_unique<Qp>(init, slot.qpn, slot.index, mtu, env_, user);
+  auto qp = std::make_unique<Qp>(init, slot.qpn, slot.index, mtu, *env_, user);
   Qp* result = qp.get();
   table_.put(slot.index, std::move(qp));
   objects_.hold(init);

@@ -2,17 +2,23 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "base/random.h"
-#include "engine/engine_config.h"
-#include "engine/object_tables.h"
 #include "engine/qp_table.h"
-#include "transport/counters.h"
-#include "transport/observer.h"
 #include "transport/qp.h"
 
 namespace uroce {
+
+class ObjectTables;
+class Observer;
+class ReorderPool;
+class SharedReceiveQueue;
+struct Counters;
+struct EngineConfig;
+struct QpInit;
+struct TransportEnv;
 
 class QueuePairs {
  public:
@@ -21,6 +27,7 @@ class QueuePairs {
   /// All of them outlive the queue pairs; what a queue pair uses is held in `objects`.
   QueuePairs(const EngineConfig& config, ObjectTables& objects, RandomSource& random, Counters& counters,
              Observer& observer);
+  ~QueuePairs();
   QueuePairs(const QueuePairs&) = delete;
   QueuePairs& operator=(const QueuePairs&) = delete;
 
@@ -47,20 +54,18 @@ class QueuePairs {
   /// stay as they are.
   void set_frame_bytes(uint32_t bytes);
   /// The link speed, from which rates start; 0: unknown.
-  void set_link_speed(uint64_t bits_per_second) { env_.congestion.link_bits_per_second = bits_per_second; }
+  void set_link_speed(uint64_t bits_per_second);
   /// Somebody wants to see the frames of everything (base/direct_copy.h).
-  void frames_only(bool wanted) {
-    if (env_.direct != nullptr) env_.direct->pause(wanted);
-  }
+  void frames_only(bool wanted);
 
  private:
   const uint32_t frame_most_;
   uint32_t active_mtu_;
   uint32_t max_frame_;  // of raw packets
   ObjectTables& objects_;
-  ReorderPool reorder_pool_;
+  const std::unique_ptr<ReorderPool> reorder_pool_;  // never null
+  const std::unique_ptr<TransportEnv> env_;          // never null
   QpTable table_;
-  TransportEnv env_;
 };
 
 }  // namespace uroce

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "packet/icrc.h"
+#include "transport/qp_init.h"
 
 namespace uroce {
 

@@ -189,7 +189,7 @@ uint32_t Transmitter::send_raw_frames(Qp& qp, std::span<TxFrame> frames, Instant
 bool Transmitter::is_congested(const Qp& qp, PeerLink& link) {
   if (!by_destination_) return false;
   if (qp.type() == QpType::kRawPacket) return parts_.port.congested(MacAddress{}, 0);
-  if (qp.connected() ? !qp.path_resolved() || &qp == ending_ : qp.send_queue().ring().empty()) return false;
+  if (qp.connected() ? !qp.path_resolved() || &qp == ending_ : qp.sends_queued() == 0) return false;
   if (leads_to_us(link)) return false;
   const NextHop hop = hop_of(link);
   return hop.place != nullptr ? hops_->congested(hop) : parts_.port.congested(link.mac(), link.qpn());

@@ -16,6 +16,7 @@
 #include "engine/qp_table.h"
 #include "engine/steering.h"
 #include "transport/counters.h"
+#include "transport/peer_link.h"
 #include "transport/qp.h"
 #include "uroce/address.h"
 #include "uroce/port.h"

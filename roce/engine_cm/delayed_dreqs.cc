@@ -5,6 +5,9 @@
 #include "cm/mad.h"
 #include "engine/management.h"
 #include "engine/queue_pairs.h"
+#include "transport/completion_queue.h"
+#include "transport/qp.h"
+#include "transport/qp_init.h"
 
 namespace uroce {
 namespace {

@@ -10,9 +10,19 @@
 #include <array>
 #include <cstdint>
 
+#include "uroce/types.h"
+
 namespace uroce {
 
 enum class Service : uint8_t { kRc = 0, kUc = 1, kRd = 2, kUd = 3, kCnp = 4, kXrc = 5 };
+
+/// The service of the packets that a QP exchanges with its peer; raw packets have none.
+constexpr Service service_of(QpType type) {
+  return type == QpType::kRc   ? Service::kRc
+         : type == QpType::kUc ? Service::kUc
+         : type == QpType::kUd ? Service::kUd
+                               : Service::kXrc;
+}
 
 /// What the packet does, without its place in the message.
 enum class Operation : uint8_t {

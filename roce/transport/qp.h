@@ -10,37 +10,29 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
-#include <variant>
 
-#include "congestion/congestion_control.h"
-#include "transport/outcome.h"
-#include "transport/peer_link.h"
-#include "transport/qp_context.h"
-#include "transport/qp_init.h"
-#include "transport/receive_queue.h"
-#include "transport/send_queue.h"
+#include "transport/qp_core.h"
 #include "uroce/port.h"
 #include "uroce/qp_attributes.h"
 #include "uroce/time.h"
+#include "uroce/work_request.h"
 
 namespace uroce {
 
-class RawReceiver;
-class ReliableService;
+class CongestionControl;
+class PeerLink;
 class Requester;
 class Responder;
-class UcReceiver;
-class UdReceiver;
+class SendQueue;
+class SharedReceiveQueue;
+struct FirstError;
 struct PacketView;
+struct QpBody;
+struct QpInit;
 struct RawFrame;
-template <typename Receiver>
-class UnackedService;
-
-/// One of the services (qp_services.h).
-using QpService =
-    std::variant<std::unique_ptr<ReliableService>, std::unique_ptr<UnackedService<UcReceiver>>,
-                 std::unique_ptr<UnackedService<UdReceiver>>, std::unique_ptr<UnackedService<RawReceiver>>>;
+struct TransportEnv;
 
 class Qp {
  public:
@@ -49,20 +41,20 @@ class Qp {
   Qp(const Qp&) = delete;
   Qp& operator=(const Qp&) = delete;
 
-  uint32_t qpn() const { return context_.qpn; }
+  uint32_t qpn() const { return core_.qpn; }
   uint32_t index() const { return index_; }  // its slot in the engine's table
   void* user() const { return user_; }
-  QpType type() const { return context_.type; }
-  QpState state() const { return context_.state; }
-  const QpInit& init() const { return init_; }
+  QpType type() const { return core_.type; }
+  QpState state() const { return core_.state; }
+  const QpInit& init() const;  // qp_init.h
   /// The attributes as they were set, with the current `state`, `cur_state` and `sq_draining`.
   QpAttributes attributes() const;
   /// Leads the link to where the next frame goes, and returns it; of datagrams, that at the head of the queue. Raw
   /// packets go nowhere in particular.
   PeerLink& lead_link();
-  const Route& path() const { return context_.path; }
-  bool path_resolved() const { return context_.path_resolved; }
-  bool connected() const { return !is_datagram(context_.type); }
+  const Route& path() const { return core_.path; }
+  bool path_resolved() const { return core_.path_resolved; }
+  bool connected() const { return !is_datagram(core_.type); }
 
   /// Checks the transition and its attributes, then applies them. `path` is where attributes.av leads, and is needed
   /// when the mask has kAttrAv; `resolved` says whether the peer's MAC address in it is known.
@@ -107,7 +99,7 @@ class Qp {
   bool on_marked(Instant now);
   /// Fills `frame` with a CNP. False in a state that sends nothing.
   bool encode_cnp(TxFrame& frame) const;
-  const CongestionControl* congestion() const { return context_.rate.control(); }  // nullptr: none
+  const CongestionControl* congestion() const;  // nullptr: none
 
   /// The peer has not answered for so long that it may have another MAC address by now.
   bool asks_in_vain() const;
@@ -116,35 +108,18 @@ class Qp {
   const Requester* requester() const;  // nullptr unless RC or XRC
   const Responder* responder() const;  // the same
   /// Completions that the program has not polled keep their slots.
-  const SendQueue& send_queue() const { return send_queue_; }
-  uint32_t receives_queued() const { return receive_queue_.size(); }
-  const std::optional<FirstError>& first_error() const { return context_.events.first_error(); }
+  const SendQueue& send_queue() const;
+  uint32_t sends_queued() const;
+  uint32_t receives_queued() const;
+  const std::optional<FirstError>& first_error() const;  // qp_events.h
 
  private:
   ModifyResult check_values(const QpAttributes& attributes, uint32_t mask) const;
-  void make_room(const QpAttributes& attributes, uint32_t mask, QpState to);
-  void apply(const QpAttributes& attributes, uint32_t mask, const Route* path, bool resolved, Instant now);
-  void enter(QpState to, Instant now);
-  void flush(Instant now);
-  void settle(Outcome outcome, Instant now);
-  void check_drained();
 
-  // qp_congestion.cc
-  void restart_congestion();
-  PollResult transmit_paced(TxFrame& frame, Instant now);
-  void set_headers(const Route& path);
-
-  QpContext context_;
-  PeerLink link_;
-  const QpInit init_;
   const uint32_t index_;
-  const uint32_t port_mtu_;
   void* const user_;
-  SendQueue send_queue_;
-  ReceiveQueue receive_queue_;
-  const QpService service_;
-  Instant cnp_allowed_at_{0};
-  bool draining_ = false;
+  const std::unique_ptr<QpBody> body_;  // never null
+  QpCore& core_;                        // of the body
 };
 
 }  // namespace uroce

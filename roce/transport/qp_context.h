@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "base/direct_copy.h"
-#include "congestion/config.h"
+#include "packet/opcode.h"
 #include "packet/route_header.h"
 #include "transport/completion_queue.h"
 #include "transport/counters.h"
@@ -13,48 +13,27 @@
 #include "transport/memory_table.h"
 #include "transport/observer.h"
 #include "transport/outcome.h"
+#include "transport/qp_core.h"
 #include "transport/qp_events.h"
 #include "transport/qp_init.h"
+#include "transport/receive_queue.h"
 #include "transport/reorder_buffer.h"
 #include "transport/send_rate.h"
+#include "transport/tag_matching.h"
+#include "transport/transport_env.h"
 #include "transport/xrc_queues.h"
 #include "uroce/qp_attributes.h"
 #include "uroce/time.h"
 
 namespace uroce {
 
-/// The engine's side of a QP. One for all QPs of an engine.
-struct TransportEnv {
-  MemoryTable& memory;
-  Counters& counters;
-  Observer& observer;
-  uint32_t window_packets = 128;
-  uint32_t ack_every = 32;
-  Duration ack_delay = microseconds(20);
-  bool grant_credits = true;  // tell the peer in ACKs how many receives are posted
-  CongestionConfig congestion = {};
-  LossRecovery loss_recovery = LossRecovery::kGoBackN;
-  ReorderPool* reorder_pool = nullptr;    // needed unless loss_recovery is kGoBackN
-  const XrcQueues* xrc_queues = nullptr;  // needed by XRC targets
-  DirectCopy* direct = nullptr;           // nullptr: everything goes in frames
-};
-
-/// The service of the packets that a QP exchanges with its peer; raw packets have none.
-constexpr Service service_of(QpType type) {
-  return type == QpType::kRc   ? Service::kRc
-         : type == QpType::kUc ? Service::kUc
-         : type == QpType::kUd ? Service::kUd
-                               : Service::kXrc;
-}
-
-struct QpContext {
+struct QpContext : QpCore {
   QpContext(Qp& owner, const QpInit& init, uint32_t number, TransportEnv& environment)
-      : env(environment),
-        type(init.type),
+      : QpCore(init.type, number),
+        env(environment),
         reliable(is_reliable(init.type)),
         own_receives(init.srq == nullptr && init.type != QpType::kXrcSend && init.type != QpType::kXrcRecv),
         service(service_of(init.type)),
-        qpn(number),
         xrcd(init.xrcd),
         pd(init.pd),
         send_cq(init.send_cq),
@@ -66,11 +45,9 @@ struct QpContext {
                                       : LossRecovery::kGoBackN) {}
 
   TransportEnv& env;
-  const QpType type;
   const bool reliable;      // RC and XRC
   const bool own_receives;  // it has a receive queue of its own
   const Service service;
-  const uint32_t qpn;
   const XrcdId xrcd;
   // These three are for life, except an XRC target's: it has those of the message that it receives (enter_xrc_queue).
   // A shared receive queue that matches tags has a completion queue of its own.
@@ -81,13 +58,10 @@ struct QpContext {
   QpEvents events;
   SendRate rate;
 
-  QpState state = QpState::kReset;
   QpAttributes attributes;
   uint32_t mtu = 1024;
-  Route path;
   RouteHeader header;
   RouteHeader data_header;  // for packets with payload: the same, but with ECT if the QP reacts to congestion marks
-  bool path_resolved = false;
   PeerRecognition peer;
   Signature peer_signature;  // the one on packets of the peer, if it signs them
 

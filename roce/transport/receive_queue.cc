@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "transport/observer.h"
+#include "transport/tag_matching.h"
 
 namespace uroce {
 
@@ -41,6 +42,14 @@ bool ReceiveQueue::resize(uint32_t max_wr, void* memory) {
   slots_.resize(max_wr);
   return true;
 }
+
+SharedReceiveQueue::SharedReceiveQueue(PdId pd, uint32_t max_wr, uint32_t max_sge, Observer& observer, void* user,
+                                       void* memory)
+    : queue_(max_wr, max_sge, memory), pd_(pd), observer_(observer), user_(user) {}
+
+SharedReceiveQueue::~SharedReceiveQueue() = default;
+
+void SharedReceiveQueue::set_tags(std::unique_ptr<TagMatching> tags) { tags_ = std::move(tags); }
 
 void SharedReceiveQueue::pop() {
   queue_.pop();

@@ -3,11 +3,9 @@
 
 #include <cstdint>
 #include <memory>
-#include <utility>
 
 #include "base/ring.h"
 #include "base/untouched_array.h"
-#include "transport/tag_matching.h"
 #include "transport/work_queue_slots.h"
 #include "uroce/work_request.h"
 
@@ -15,6 +13,7 @@ namespace uroce {
 
 class CompletionQueue;
 class Observer;
+class TagMatching;
 
 /// One posted receive. Its elements live in the queue's own storage.
 struct RecvWqe {
@@ -78,8 +77,9 @@ struct XrcAttachment {
 
 class SharedReceiveQueue {
  public:
-  SharedReceiveQueue(PdId pd, uint32_t max_wr, uint32_t max_sge, Observer& observer, void* user, void* memory = nullptr)
-      : queue_(max_wr, max_sge, memory), pd_(pd), observer_(observer), user_(user) {}
+  SharedReceiveQueue(PdId pd, uint32_t max_wr, uint32_t max_sge, Observer& observer, void* user,
+                     void* memory = nullptr);
+  ~SharedReceiveQueue();
 
   void* user() const { return user_; }
   PdId pd() const { return pd_; }
@@ -98,7 +98,7 @@ class SharedReceiveQueue {
   const XrcAttachment& xrc() const { return xrc_; }
   void set_xrc(const XrcAttachment& xrc) { xrc_ = xrc; }
   TagMatching* tags() const { return tags_.get(); }  // nullptr: it matches no tags
-  void set_tags(std::unique_ptr<TagMatching> tags) { tags_ = std::move(tags); }
+  void set_tags(std::unique_ptr<TagMatching> tags);
 
   uint32_t users = 0;
   uint32_t place = 0;      // its index in the engine's list

@@ -3,7 +3,11 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "packet/tag_header.h"
+#include "transport/qp_context.h"
 #include "transport/request_encoder.h"
+#include "transport/send_queue.h"
+#include "transport/tag_matching.h"
 
 namespace uroce {
 

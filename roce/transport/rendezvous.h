@@ -7,13 +7,20 @@
 // behind it: messages are fetched one after the other.
 #pragma once
 
-#include "packet/tag_header.h"
-#include "transport/qp_context.h"
-#include "transport/send_queue.h"
-#include "transport/tag_matching.h"
+#include <cstdint>
+
+#include "transport/outcome.h"
 #include "uroce/time.h"
+#include "uroce/work_request.h"
 
 namespace uroce {
+
+class SendQueue;
+struct QpContext;
+struct QpInit;
+struct RendezvousHeader;
+struct TaggedHeaders;
+struct TaggedReceive;
 
 /// How many messages may wait in one queue pair to be fetched. The sender of another one gets an RNR NAK.
 inline constexpr uint32_t kRendezvousMax = 16;

@@ -1,6 +1,7 @@
 #include "transport/xrc_queues.h"
 
 #include "base/check.h"
+#include "transport/receive_queue.h"
 
 namespace uroce {
 

@@ -8,9 +8,10 @@
 #include <vector>
 
 #include "base/random.h"
-#include "transport/receive_queue.h"
 
 namespace uroce {
+
+class SharedReceiveQueue;
 
 class XrcQueues {
  public:

@@ -12,9 +12,16 @@
 #include <memory>
 #include <vector>
 
+#include "base/random.h"
 #include "engine/bring_up.h"
 #include "engine/engine.h"
+#include "engine/object_tables.h"
 #include "sim/recording_observer.h"
+#include "transport/completion_queue.h"
+#include "transport/counters.h"
+#include "transport/memory_table.h"
+#include "transport/qp.h"
+#include "transport/qp_init.h"
 #include "uroce/memory_port.h"
 
 namespace uroce {

@@ -12,9 +12,14 @@
 #include <string>
 
 #include "engine/engine.h"
+#include "engine/object_tables.h"
 #include "engine/qpn_blocks.h"
 #include "segment/segment_port.h"
 #include "sim/recording_observer.h"
+#include "transport/completion_queue.h"
+#include "transport/memory_table.h"
+#include "transport/qp.h"
+#include "transport/qp_init.h"
 
 namespace uroce::bench {
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "engine/steering.h"
+#include "transport/counters.h"
 
 namespace {
 

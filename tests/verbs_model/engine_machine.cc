@@ -3,6 +3,11 @@
 #include "engine/address_table.h"
 #include "engine/bring_up.h"
 #include "engine/neighbours.h"
+#include "engine/object_tables.h"
+#include "transport/address_handle.h"
+#include "transport/memory_table.h"
+#include "transport/qp_init.h"
+#include "transport/receive_queue.h"
 
 namespace uroce::model {
 

@@ -11,6 +11,8 @@
 #include "engine/address_table.h"
 #include "sim/testbed.h"
 #include "sim/trace.h"
+#include "transport/address_handle.h"
+#include "transport/qp.h"
 #include "transport/requester.h"
 #include "transport/timing.h"
 #include "verbs_model/run.h"

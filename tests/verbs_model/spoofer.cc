@@ -6,6 +6,7 @@
 #include "packet/opcode.h"
 #include "packet/sack.h"
 #include "transport/frame_builder.h"
+#include "transport/qp.h"
 #include "transport/requester.h"
 #include "transport/responder.h"
 

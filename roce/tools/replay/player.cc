@@ -4,9 +4,13 @@
 
 #include "engine/address_table.h"
 #include "engine/bring_up.h"
+#include "engine/object_tables.h"
 #include "packet/crc32.h"
 #include "packet/host_frames.h"
 #include "packet/icrc.h"
+#include "transport/address_handle.h"
+#include "transport/completion_queue.h"
+#include "transport/qp_init.h"
 
 namespace uroce::replay {
 

@@ -11,6 +11,10 @@
 #include "engine/engine.h"
 #include "replay/player_port.h"
 #include "replay/recording.h"
+#include "transport/address_handle.h"
+#include "transport/completion_queue.h"
+#include "transport/observer.h"
+#include "transport/qp.h"
 
 namespace uroce::replay {
 

@@ -9,6 +9,8 @@
 #include "replay/player.h"
 #include "replay/replay.h"
 #include "replay/text.h"
+#include "transport/memory_table.h"
+#include "transport/send_queue.h"
 #include "transport/timing.h"
 
 namespace uroce::replay {

@@ -6,6 +6,7 @@
 #include "replay/answer_pairs.h"
 #include "replay/player.h"
 #include "replay/text.h"
+#include "transport/memory_table.h"
 #include "transport/packet_count.h"
 #include "transport/responder.h"
 

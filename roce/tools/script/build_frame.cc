@@ -10,6 +10,7 @@
 #include "script/lexer.h"
 #include "script/packets.h"
 #include "script/text.h"
+#include "transport/qp.h"
 
 namespace uroce::script {
 

@@ -10,6 +10,7 @@
 #include "script/mads.h"
 #include "script/packets.h"
 #include "script/text.h"
+#include "transport/qp.h"
 
 namespace uroce::script {
 

@@ -8,6 +8,7 @@
 
 #include "script/mads.h"
 #include "script/text.h"
+#include "transport/qp.h"
 
 namespace uroce::script {
 

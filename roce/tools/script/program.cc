@@ -6,6 +6,8 @@
 #include "script/packets.h"
 #include "script/text.h"
 #include "script/vocabulary.h"
+#include "transport/memory_table.h"
+#include "transport/receive_queue.h"
 
 namespace uroce::script {
 

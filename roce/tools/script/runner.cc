@@ -16,6 +16,7 @@
 #include "script/text.h"
 #include "script/vocabulary.h"
 #include "transport/frame_builder.h"
+#include "transport/qp.h"
 
 namespace uroce::script {
 

@@ -2,6 +2,7 @@
 
 #include "script/text.h"
 #include "script/vocabulary.h"
+#include "transport/qp.h"
 
 namespace uroce::script {
 

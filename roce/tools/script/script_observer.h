@@ -8,6 +8,7 @@
 
 #include "script/manager.h"
 #include "script/script_qp.h"
+#include "transport/observer.h"
 
 namespace uroce::script {
 

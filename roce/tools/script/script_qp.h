@@ -8,6 +8,8 @@
 
 #include "engine/engine.h"
 #include "packet/route_header.h"
+#include "transport/address_handle.h"
+#include "transport/completion_queue.h"
 
 namespace uroce::script {
 

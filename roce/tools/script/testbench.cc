@@ -7,9 +7,16 @@
 #include "engine/address_table.h"
 #include "engine/bring_up.h"
 #include "engine/neighbours.h"
+#include "engine/object_tables.h"
 #include "packet/host_frames.h"
 #include "script/text.h"
 #include "script/vocabulary.h"
+#include "transport/address_handle.h"
+#include "transport/completion_queue.h"
+#include "transport/memory_table.h"
+#include "transport/qp.h"
+#include "transport/qp_init.h"
+#include "transport/receive_queue.h"
 #include "uroce/limits.h"
 
 namespace uroce::script {

@@ -12,6 +12,7 @@
 #include "engine_cm/engine_cm.h"
 #include "sim/testbed.h"
 #include "sim/trace_hash.h"
+#include "transport/counters.h"
 
 namespace uroce::sim {
 

@@ -4,6 +4,11 @@
 
 #include "base/check.h"
 #include "engine/bring_up.h"
+#include "engine/object_tables.h"
+#include "transport/completion_queue.h"
+#include "transport/memory_table.h"
+#include "transport/qp.h"
+#include "transport/qp_init.h"
 #include "transport/requester.h"
 #include "transport/responder.h"
 

@@ -17,6 +17,7 @@
 #include "sim/flow.h"
 #include "sim/network.h"
 #include "sim/workload.h"
+#include "transport/completion_queue.h"
 
 namespace uroce::sim {
 

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "engine/neighbours.h"
 #include "engine/priority_flow_control.h"
+#include "transport/counters.h"
 
 namespace uroce::sim {
 

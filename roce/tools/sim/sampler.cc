@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "engine/priority_flow_control.h"
+#include "transport/counters.h"
 
 namespace uroce::sim {
 

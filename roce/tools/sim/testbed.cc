@@ -3,6 +3,9 @@
 #include "base/check.h"
 #include "engine/address_table.h"
 #include "engine/bring_up.h"
+#include "engine/object_tables.h"
+#include "transport/qp.h"
+#include "transport/qp_init.h"
 
 namespace uroce::sim {
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "sim/world.h"
+#include "transport/memory_table.h"
 
 namespace uroce::sim {
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "dpdk/endpoint.h"
+#include "transport/observer.h"
 
 int main() {
   uroce::Observer observer;

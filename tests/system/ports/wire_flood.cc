@@ -11,6 +11,8 @@
 #include <cstring>
 
 #include "dpdk/endpoint_impl.h"
+#include "transport/counters.h"
+#include "transport/observer.h"
 
 namespace {
 

@@ -11,8 +11,14 @@
 #include <fstream>
 
 #include "engine/bring_up.h"
+#include "engine/object_tables.h"
 #include "members.h"
 #include "sanitized.h"
+#include "transport/completion_queue.h"
+#include "transport/counters.h"
+#include "transport/memory_table.h"
+#include "transport/qp.h"
+#include "transport/qp_init.h"
 
 namespace uroce::segment::test {
 namespace {

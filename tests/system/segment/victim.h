@@ -12,6 +12,8 @@
 #include "engine/engine.h"
 #include "engine/qpn_blocks.h"
 #include "segment/segment_port.h"
+#include "transport/completion_queue.h"
+#include "transport/observer.h"
 
 namespace uroce::segment::test {
 

@@ -6,8 +6,14 @@
 #include "engine/address_table.h"
 #include "engine/bring_up.h"
 #include "engine/neighbours.h"
+#include "engine/object_tables.h"
 #include "packet/packet.h"
 #include "sim/testbed.h"
+#include "transport/completion_queue.h"
+#include "transport/counters.h"
+#include "transport/memory_table.h"
+#include "transport/qp.h"
+#include "transport/qp_init.h"
 
 namespace uroce::twin {
 

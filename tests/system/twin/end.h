@@ -11,6 +11,7 @@
 #include "engine/capture.h"
 #include "engine/engine.h"
 #include "scenario.h"
+#include "transport/completion_queue.h"
 
 namespace uroce::twin {
 

@@ -15,6 +15,8 @@
 #include "dpdk/endpoint_cm.h"
 #include "memif_end.h"
 #include "temporary_directory.h"
+#include "transport/counters.h"
+#include "transport/observer.h"
 
 namespace uroce {
 namespace {

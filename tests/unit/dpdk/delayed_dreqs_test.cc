@@ -1,5 +1,6 @@
 // When a peer's DREQ is told to a program whose queue pair has completions that it has not polled.
 #include "engine_cm/delayed_dreqs.h"
+#include "engine/object_tables.h"
 
 #include <gtest/gtest.h>
 
@@ -7,6 +8,10 @@
 
 #include "cm/mad.h"
 #include "engine/bring_up.h"
+#include "transport/completion_queue.h"
+#include "transport/observer.h"
+#include "transport/qp.h"
+#include "transport/qp_init.h"
 #include "uroce/memory_port.h"
 
 namespace uroce::test {

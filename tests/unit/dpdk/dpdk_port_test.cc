@@ -14,6 +14,7 @@
 
 #include "dpdk/packet_pool.h"
 #include "eal_environment.h"
+#include "transport/counters.h"
 
 namespace uroce {
 namespace {

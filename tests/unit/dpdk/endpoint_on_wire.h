@@ -9,8 +9,14 @@
 #include <vector>
 
 #include "dpdk/endpoint.h"
+#include "engine/object_tables.h"
 #include "engine/queue_pairs.h"
 #include "memif_end.h"
+#include "transport/completion_queue.h"
+#include "transport/memory_table.h"
+#include "transport/observer.h"
+#include "transport/qp.h"
+#include "transport/qp_init.h"
 
 namespace uroce {
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "dpdk/endpoint_impl.h"
+#include "transport/observer.h"
 
 namespace uroce {
 namespace {

@@ -15,6 +15,9 @@
 
 #include "ask_telemetry.h"
 #include "eal_environment.h"
+#include "engine/object_tables.h"
+#include "transport/observer.h"
+#include "transport/qp_init.h"
 
 namespace uroce {
 namespace {

@@ -13,6 +13,7 @@
 #include "host/wire_end.h"
 #include "sanitized.h"
 #include "temporary_directory.h"
+#include "transport/observer.h"
 
 namespace uroce {
 namespace {

@@ -11,8 +11,15 @@
 #include "dpdk/endpoint.h"
 #include "engine/bring_up.h"
 #include "engine/multicast_groups.h"
+#include "engine/object_tables.h"
 #include "memif_end.h"
 #include "temporary_directory.h"
+#include "transport/address_handle.h"
+#include "transport/completion_queue.h"
+#include "transport/counters.h"
+#include "transport/memory_table.h"
+#include "transport/observer.h"
+#include "transport/qp_init.h"
 
 namespace uroce {
 namespace {

@@ -26,6 +26,7 @@
 #include "segment/directory.h"
 #include "segment/host_identity.h"
 #include "temporary_directory.h"
+#include "transport/observer.h"
 
 namespace uroce {
 namespace {

@@ -13,6 +13,7 @@
 
 #include "dpdk/endpoint.h"
 #include "temporary_directory.h"
+#include "transport/observer.h"
 
 namespace uroce {
 namespace {

@@ -13,11 +13,21 @@
 #include <utility>
 #include <vector>
 
+#include "base/random.h"
 #include "counted_heap.h"
 #include "engine/engine.h"
 #include "engine/multicast_groups.h"
+#include "engine/object_tables.h"
 #include "engine/queue_pairs.h"
 #include "engine/steering.h"
+#include "transport/address_handle.h"
+#include "transport/completion_queue.h"
+#include "transport/counters.h"
+#include "transport/memory_table.h"
+#include "transport/observer.h"
+#include "transport/qp.h"
+#include "transport/qp_init.h"
+#include "transport/receive_queue.h"
 #include "uroce/memory_port.h"
 
 namespace uroce::test {
@@ -445,7 +455,7 @@ TEST(Pieces, AreFewInAQueuePair) {
     init.cap = {slots, slots, 4, 4, 220};
     const uint64_t before = heap.all;
     Qp* qp = engine.create_qp(init, nullptr);
-    EXPECT_EQ(heap.all - before, 5u) << slots;  // itself, its service, its two queues, the queue of replies
+    EXPECT_EQ(heap.all - before, 5u) << slots;  // itself, its body, its two queues, the queue of replies
     engine.destroy_qp(qp, Instant{1'000'000});
   }
   init.srq = engine.objects().create_srq(init.pd, 16, 4, nullptr);

@@ -13,6 +13,8 @@
 #include "packet/icrc.h"
 #include "rig.h"
 #include "sim/testbed.h"
+#include "transport/address_handle.h"
+#include "transport/counters.h"
 #include "transport/requester.h"
 #include "transport/responder.h"
 

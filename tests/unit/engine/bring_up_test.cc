@@ -1,8 +1,13 @@
 #include "engine/bring_up.h"
+#include "base/random.h"
 
 #include <gtest/gtest.h>
 
 #include "engine/engine.h"
+#include "engine/object_tables.h"
+#include "transport/observer.h"
+#include "transport/qp.h"
+#include "transport/qp_init.h"
 #include "uroce/memory_port.h"
 
 namespace uroce {

@@ -12,6 +12,10 @@
 #include "engine_parts.h"
 #include "listed_blocks.h"
 #include "packet/packet.h"
+#include "transport/address_handle.h"
+#include "transport/memory_table.h"
+#include "transport/qp.h"
+#include "transport/transport_env.h"
 
 namespace uroce::test {
 namespace {

@@ -10,6 +10,7 @@
 
 #include "base/random.h"
 #include "engine/address_table.h"
+#include "engine/engine_config.h"
 #include "engine/frame_tap.h"
 #include "engine/loopback.h"
 #include "engine/management.h"
@@ -21,6 +22,12 @@
 #include "engine/queue_pairs.h"
 #include "engine/router.h"
 #include "roce_frame.h"
+#include "transport/completion_queue.h"
+#include "transport/counters.h"
+#include "transport/memory_table.h"
+#include "transport/observer.h"
+#include "transport/qp.h"
+#include "transport/qp_init.h"
 #include "uroce/memory_port.h"
 
 namespace uroce::test {

@@ -1,5 +1,6 @@
 // What a host says of its multicast groups, as timelines.
 #include "engine/group_membership.h"
+#include "base/random.h"
 
 #include <gtest/gtest.h>
 
@@ -8,6 +9,7 @@
 
 #include "bytes.h"
 #include "engine/port_filters.h"
+#include "transport/counters.h"
 
 namespace uroce::test {
 namespace {

@@ -1,8 +1,14 @@
 // Events that moderation holds back: the engine raises them in time, and whoever sleeps knows when that is.
 #include <gtest/gtest.h>
 
+#include "base/random.h"
 #include "engine/bring_up.h"
 #include "engine/engine.h"
+#include "engine/object_tables.h"
+#include "transport/completion_queue.h"
+#include "transport/observer.h"
+#include "transport/qp.h"
+#include "transport/qp_init.h"
 #include "uroce/memory_port.h"
 
 namespace uroce::test {

@@ -9,6 +9,7 @@
 #include "engine/queue_pairs.h"
 #include "listed_blocks.h"
 #include "rig.h"
+#include "transport/counters.h"
 
 namespace uroce::test {
 namespace {

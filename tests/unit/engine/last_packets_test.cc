@@ -4,9 +4,16 @@
 
 #include <vector>
 
+#include "base/random.h"
 #include "engine/bring_up.h"
 #include "engine/engine.h"
 #include "engine/neighbours.h"
+#include "engine/object_tables.h"
+#include "transport/completion_queue.h"
+#include "transport/memory_table.h"
+#include "transport/observer.h"
+#include "transport/qp.h"
+#include "transport/qp_init.h"
 #include "uroce/memory_port.h"
 
 namespace uroce::test {

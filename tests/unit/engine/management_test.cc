@@ -1,6 +1,7 @@
 // Management datagrams through an engine. The frames that arrive are those of two Linux hosts with rxe: rping's REQ,
 // and the REP that answered it.
 #include "engine/management.h"
+#include "base/random.h"
 
 #include <gtest/gtest.h>
 
@@ -17,6 +18,8 @@
 #include "packet/icrc.h"
 #include "roce_frame.h"
 #include "scribbled_port.h"
+#include "transport/counters.h"
+#include "transport/observer.h"
 #include "uroce/memory_port.h"
 
 namespace uroce::test {

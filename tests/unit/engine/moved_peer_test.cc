@@ -4,6 +4,7 @@
 #include "engine/capture.h"
 #include "packet/host_frames.h"
 #include "rig.h"
+#include "transport/counters.h"
 
 namespace uroce::test {
 namespace {

@@ -1,4 +1,5 @@
 // Multicast through an engine: every attached queue pair gets a copy of its own.
+#include "base/random.h"
 #include "engine/multicast_groups.h"
 
 #include <gtest/gtest.h>
@@ -8,9 +9,17 @@
 
 #include "engine/bring_up.h"
 #include "engine/engine.h"
+#include "engine/object_tables.h"
 #include "engine/port_filters.h"
 #include "roce_frame.h"
 #include "scribbled_port.h"
+#include "transport/address_handle.h"
+#include "transport/completion_queue.h"
+#include "transport/counters.h"
+#include "transport/memory_table.h"
+#include "transport/observer.h"
+#include "transport/qp.h"
+#include "transport/qp_init.h"
 #include "uroce/memory_port.h"
 
 namespace uroce::test {

@@ -1,5 +1,6 @@
 // What we say to neighbours, as they read it.
 #include "engine/neighbour_frames.h"
+#include "transport/counters.h"
 
 #include <gtest/gtest.h>
 

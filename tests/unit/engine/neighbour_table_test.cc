@@ -1,5 +1,6 @@
 // What is known of others, and what is asked, without a frame.
 #include "engine/neighbour_table.h"
+#include "transport/counters.h"
 
 #include <gtest/gtest.h>
 

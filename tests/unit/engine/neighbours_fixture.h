@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/neighbours.h"
+#include "transport/counters.h"
 
 namespace uroce::test {
 

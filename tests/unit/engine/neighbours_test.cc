@@ -6,6 +6,8 @@
 #include "base/big_endian.h"
 #include "base/random.h"
 #include "neighbours_fixture.h"
+#include "transport/counters.h"
+#include "transport/qp.h"
 
 namespace uroce::test {
 namespace {

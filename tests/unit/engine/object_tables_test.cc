@@ -5,6 +5,13 @@
 #include <set>
 
 #include "engine_parts.h"
+#include "transport/address_handle.h"
+#include "transport/completion_queue.h"
+#include "transport/memory_table.h"
+#include "transport/qp_init.h"
+#include "transport/receive_queue.h"
+#include "transport/tag_matching.h"
+#include "transport/xrc_queues.h"
 
 namespace uroce::test {
 namespace {

@@ -7,6 +7,8 @@
 #include "packet/packet.h"
 #include "rig.h"
 #include "sim/testbed.h"
+#include "transport/address_handle.h"
+#include "transport/counters.h"
 
 namespace uroce::test {
 namespace {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bytes.h"
+#include "transport/counters.h"
 
 namespace uroce::test {
 namespace {

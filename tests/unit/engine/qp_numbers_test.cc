@@ -1,5 +1,6 @@
 // Slots and their numbers, with and without blocks.
 #include "engine/qp_numbers.h"
+#include "base/random.h"
 
 #include <gtest/gtest.h>
 

@@ -7,6 +7,12 @@
 #include <vector>
 
 #include "base/random.h"
+#include "transport/completion_queue.h"
+#include "transport/counters.h"
+#include "transport/memory_table.h"
+#include "transport/observer.h"
+#include "transport/qp_init.h"
+#include "transport/transport_env.h"
 
 namespace uroce::test {
 namespace {

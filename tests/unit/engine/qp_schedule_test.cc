@@ -2,6 +2,7 @@
 #include "engine/qp_schedule.h"
 
 #include "engine_parts.h"
+#include "transport/qp.h"
 
 namespace uroce::test {
 namespace {

@@ -2,9 +2,14 @@
 // budget, at most 200 bytes above what it takes (doc/performance.md), so that a word more in each slot is too much.
 #include <gtest/gtest.h>
 
+#include "base/random.h"
 #include "counted_heap.h"
 #include "engine/engine.h"
+#include "engine/object_tables.h"
 #include "engine/queue_pairs.h"
+#include "transport/observer.h"
+#include "transport/qp.h"
+#include "transport/qp_init.h"
 #include "uroce/memory_port.h"
 
 namespace uroce::test {

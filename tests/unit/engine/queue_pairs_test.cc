@@ -2,6 +2,7 @@
 #include "engine/queue_pairs.h"
 
 #include "engine_parts.h"
+#include "transport/qp.h"
 
 namespace uroce::test {
 namespace {

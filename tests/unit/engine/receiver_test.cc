@@ -7,6 +7,9 @@
 #include "engine_parts.h"
 #include "packet/host_frames.h"
 #include "scribbled_port.h"
+#include "transport/completion_queue.h"
+#include "transport/memory_table.h"
+#include "transport/qp.h"
 
 namespace uroce::test {
 namespace {

@@ -8,6 +8,8 @@
 #include "engine/neighbours.h"
 #include "engine/queue_pairs.h"
 #include "rig.h"
+#include "transport/address_handle.h"
+#include "transport/counters.h"
 
 namespace uroce::test {
 namespace {

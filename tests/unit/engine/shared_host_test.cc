@@ -6,11 +6,19 @@
 #include <numeric>
 #include <vector>
 
+#include "base/random.h"
 #include "engine/bring_up.h"
 #include "engine/engine.h"
+#include "engine/object_tables.h"
 #include "engine/qpn_blocks.h"
 #include "listed_blocks.h"
 #include "scribbled_port.h"
+#include "transport/completion_queue.h"
+#include "transport/counters.h"
+#include "transport/memory_table.h"
+#include "transport/observer.h"
+#include "transport/qp.h"
+#include "transport/qp_init.h"
 #include "uroce/memory_port.h"
 
 namespace uroce::test {

@@ -6,6 +6,10 @@
 #include "engine/receiver.h"
 #include "engine/transmitter.h"
 #include "engine_parts.h"
+#include "transport/completion_queue.h"
+#include "transport/memory_table.h"
+#include "transport/qp.h"
+#include "transport/qp_init.h"
 
 namespace uroce::test {
 namespace {

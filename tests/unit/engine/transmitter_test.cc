@@ -5,6 +5,7 @@
 #include "engine_parts.h"
 #include "listed_blocks.h"
 #include "packet/packet.h"
+#include "transport/qp.h"
 
 namespace uroce::test {
 namespace {

@@ -1,5 +1,7 @@
 #include "made_packet.h"
 
+#include "transport/send_queue.h"
+
 namespace uroce::test {
 
 MadePacket::MadePacket(const PacketSpec& spec) : payload_(spec.payload_bytes, spec.content) {

@@ -12,6 +12,7 @@
 #include "lint/linter.h"
 #include "pcap/pcap_writer.h"
 #include "sim/testbed.h"
+#include "transport/send_queue.h"
 
 namespace uroce {
 namespace {

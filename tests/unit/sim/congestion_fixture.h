@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "star.h"
+#include "transport/counters.h"
 
 namespace uroce::sim {
 

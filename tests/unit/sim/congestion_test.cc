@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "congestion_fixture.h"
+#include "transport/counters.h"
 
 namespace uroce::sim {
 namespace {

@@ -6,9 +6,12 @@
 #include <cstring>
 
 #include "engine/address_table.h"
+#include "engine/object_tables.h"
 #include "packet/opcode.h"
 #include "sim/testbed.h"
+#include "transport/counters.h"
 #include "transport/frame_builder.h"
+#include "transport/qp.h"
 
 namespace uroce::sim {
 namespace {

@@ -9,6 +9,8 @@
 #include "engine/address_table.h"
 #include "engine/bring_up.h"
 #include "sim/testbed.h"
+#include "transport/memory_table.h"
+#include "transport/qp.h"
 
 namespace uroce::sim {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "operations.h"
 #include "sim/world.h"
+#include "transport/counters.h"
 
 namespace uroce::sim {
 namespace {

@@ -11,6 +11,7 @@
 #include "sim/network.h"
 #include "sim/sampler.h"
 #include "sim/trace_hash.h"
+#include "transport/counters.h"
 
 namespace uroce::sim {
 

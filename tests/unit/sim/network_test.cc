@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "network_run.h"
+#include "transport/counters.h"
 
 namespace uroce::sim {
 namespace {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "sim/testbed.h"
+#include "transport/counters.h"
 
 namespace uroce::sim {
 namespace {

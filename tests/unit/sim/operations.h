@@ -12,6 +12,10 @@
 #include "base/random.h"
 #include "engine/address_table.h"
 #include "sim/testbed.h"
+#include "transport/address_handle.h"
+#include "transport/counters.h"
+#include "transport/memory_table.h"
+#include "transport/qp.h"
 
 namespace uroce::sim {
 

@@ -13,6 +13,7 @@
 #include "sim/flow_runner.h"
 #include "sim/network.h"
 #include "sim/trace_hash.h"
+#include "transport/counters.h"
 
 namespace uroce::sim {
 

@@ -6,6 +6,7 @@
 
 #include "sim/testbed.h"
 #include "stream.h"
+#include "transport/counters.h"
 
 namespace uroce::sim {
 namespace {

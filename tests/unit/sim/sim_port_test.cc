@@ -1,5 +1,6 @@
 // The simulated NIC: how much it takes, when it wakes its host, and that pause frames hold it back.
 #include "sim/sim_port.h"
+#include "engine/object_tables.h"
 
 #include <gtest/gtest.h>
 
@@ -9,6 +10,10 @@
 #include "engine/bring_up.h"
 #include "engine/neighbours.h"
 #include "sim/world.h"
+#include "transport/completion_queue.h"
+#include "transport/counters.h"
+#include "transport/memory_table.h"
+#include "transport/qp_init.h"
 
 namespace uroce::sim {
 namespace {

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "sim/testbed.h"
+#include "transport/qp.h"
 
 namespace uroce::sim {
 namespace {

@@ -1,5 +1,6 @@
 // The victim and parking-lot topologies of DCQCN's paper. A flow's fair share is max-min over the cables that it really
 // crosses: which of two equal ways a flow takes is chance, and with it who shares with whom.
+#include "congestion/congestion_control.h"
 #include "spreading.h"
 
 namespace uroce::sim {

@@ -5,6 +5,9 @@
 
 #include "engine/address_table.h"
 #include "engine/bring_up.h"
+#include "engine/object_tables.h"
+#include "transport/memory_table.h"
+#include "transport/qp_init.h"
 #include "transport/requester.h"
 
 namespace uroce::sim {

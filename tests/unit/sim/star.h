@@ -5,8 +5,10 @@
 #include <memory>
 #include <vector>
 
+#include "congestion/congestion_control.h"
 #include "fabric/switch.h"
 #include "sim/testbed.h"
+#include "transport/qp.h"
 
 namespace uroce::sim {
 

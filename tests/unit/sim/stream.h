@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "sim/testbed.h"
+#include "transport/counters.h"
 
 namespace uroce::sim {
 

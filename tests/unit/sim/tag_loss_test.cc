@@ -5,8 +5,12 @@
 #include <cstring>
 #include <vector>
 
+#include "engine/object_tables.h"
 #include "packet/tag_header.h"
 #include "sim/testbed.h"
+#include "transport/completion_queue.h"
+#include "transport/counters.h"
+#include "transport/receive_queue.h"
 #include "transport/tag_matching.h"
 
 namespace uroce::sim {

@@ -11,6 +11,8 @@
 #include "packet/packet.h"
 #include "sanitized.h"
 #include "sim/testbed.h"
+#include "transport/counters.h"
+#include "transport/qp.h"
 
 namespace uroce::sim {
 namespace {

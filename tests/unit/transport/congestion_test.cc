@@ -7,6 +7,7 @@
 #include "packet/packet.h"
 #include "rig.h"
 #include "sim/testbed.h"
+#include "transport/address_handle.h"
 
 namespace uroce::test {
 namespace {

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "direct_two.h"
+#include "transport/qp.h"
 
 namespace uroce::test {
 namespace {

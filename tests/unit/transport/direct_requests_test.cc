@@ -7,6 +7,8 @@
 #include <numeric>
 
 #include "direct_two.h"
+#include "transport/qp.h"
+#include "transport/requester.h"
 
 namespace uroce::test {
 namespace {

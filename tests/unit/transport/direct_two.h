@@ -12,8 +12,13 @@
 #include "base/direct_copy.h"
 #include "base/random.h"
 #include "qp_side.h"
+#include "transport/completion_queue.h"
+#include "transport/counters.h"
+#include "transport/memory_table.h"
+#include "transport/qp.h"
 #include "transport/requester.h"
 #include "transport/responder.h"
+#include "transport/transport_env.h"
 
 namespace uroce::test {
 

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "rig.h"
+#include "transport/qp_events.h"
 
 namespace uroce::test {
 namespace {

@@ -5,6 +5,8 @@
 #include <numeric>
 
 #include "lone_qp.h"
+#include "transport/qp.h"
+#include "transport/qp_events.h"
 
 namespace uroce::test {
 namespace {

@@ -9,6 +9,7 @@
 
 #include "packet/packet.h"
 #include "transport/completion_queue.h"
+#include "transport/observer.h"
 #include "transport/qp.h"
 
 namespace uroce::test {

@@ -1,5 +1,6 @@
 // What a responder sends, byte for byte as the parser of packets reads it.
 #include "transport/response_encoder.h"
+#include "transport/counters.h"
 
 #include <gtest/gtest.h>
 

@@ -21,14 +21,20 @@
 #include <utility>
 #include <vector>
 
+#include "engine/object_tables.h"
 #include "packet/sack.h"
 #include "roce_frame.h"
 #include "scribbled_port.h"
 #include "sim/recording_observer.h"
 #include "sim/sim_port.h"
 #include "sim/world.h"
+#include "transport/completion_queue.h"
+#include "transport/memory_table.h"
 #include "transport/qp.h"
+#include "transport/qp_init.h"
+#include "transport/receive_queue.h"
 #include "transport/requester.h"
+#include "transport/send_queue.h"
 
 namespace uroce::test {
 

@@ -1,5 +1,7 @@
 // How work requests end at the head of the queue.
 #include "transport/send_completer.h"
+#include "transport/memory_table.h"
+#include "transport/qp_init.h"
 
 #include <gmock/gmock.h>
 

@@ -1,5 +1,6 @@
 // What becomes of the rate that congestion control names: a pacer, and a cap on what is in flight.
 #include "transport/send_rate.h"
+#include "congestion/congestion_control.h"
 
 #include <gtest/gtest.h>
 

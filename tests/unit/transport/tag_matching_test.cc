@@ -4,7 +4,10 @@
 #include <algorithm>
 
 #include "rig.h"
+#include "transport/qp_events.h"
 #include "transport/rendezvous.h"
+#include "transport/tag_list.h"
+#include "transport/tag_matching.h"
 
 namespace uroce::test {
 namespace {

@@ -4,6 +4,8 @@
 #include <cstring>
 
 #include "rig.h"
+#include "transport/address_handle.h"
+#include "transport/qp_events.h"
 
 namespace uroce::test {
 namespace {
