@@ -27,6 +27,9 @@ Of `pmd/`, only vdev, shmlan and udp know `roce/`, and nothing of `roce/` knows 
 pmd/shmlan, pmd/udp, apps and verbs_shim include DPDK's headers. Only verbs_shim and programs that are written as others write theirs include the
 verbs headers: apps/examples, which include nothing of the house, and apps/uroce_ping, which has its command line from apps; apps/examples/library includes the library's headers, as its users do, and DPDK's. The floors that are pure
 logic include nothing that reads a clock, opens a file or starts a thread.
+
+Whoever uses a queue pair is compiled without its inside: only roce/transport and the judges of roce/tools reach
+roce/transport/qp_context.h, over however many headers.
 """
 
 import argparse
@@ -77,6 +80,9 @@ BELOW["pmd/shmlan"] = ["include", "base", "packet", "segment", "host", "pmd/vdev
 BELOW["pmd/udp"] = ["include", "base", "packet", "host", "pmd/vdev"]
 BELOW["apps"] += ["pmd/hw", "pmd/vfio_user", "pmd/card"]
 
+INSIDE = pathlib.PurePath("roce/transport/qp_context.h")
+INSIDE_ALLOWED = {"transport", *TOOLS}
+
 DPDK_ALLOWED = {"dpdk", "apps", *JUDGES, "apps/examples/library", "verbs_shim", "pmd/ethdev", "pmd/vdev", "pmd/shmlan", "pmd/udp"}
 VERBS_ALLOWED = {"verbs_shim", "apps/examples", "apps/uroce_ping"}
 PURE = {"include", "packet", "cm", "engine_cm", "transport", "congestion", "engine", "fabric", "capture", *TOOLS}
@@ -104,13 +110,13 @@ def floor_of(path: pathlib.PurePath) -> str:
     return parts[0] if parts[0] in BELOW else ""
 
 
-def target_floor(root: pathlib.Path, source: pathlib.Path, name: str):
-    """The floor of the file that a quoted include names: as the compiler does, look next to the including file first,
-    then in the include roots. None when there is no such file: the compiler reports that better."""
+def target_of(root: pathlib.Path, source: pathlib.Path, name: str):
+    """The file that a quoted include names, relative to the root: as the compiler does, look next to the including file
+    first, then in the include roots. None when there is no such file: the compiler reports that better."""
     for base in (source.parent, root / "roce", root / "roce" / "include", root / "roce" / "tools", root):
         candidate = (base / name).resolve()
         if candidate.is_file() and candidate.is_relative_to(root):
-            return floor_of(candidate.relative_to(root))
+            return candidate.relative_to(root)
     return None
 
 
@@ -129,7 +135,8 @@ def check_include(root: pathlib.Path, source: pathlib.Path, floor: str, quoted: 
         return ""
     if "tools" in name.split("/")[:-1]:
         return f'headers of roce/tools are included by the name of their floor: "{name.split("tools/")[-1]}"'
-    target = target_floor(root, source, name)
+    path = target_of(root, source, name)
+    target = None if path is None else floor_of(path)
     if target is None or target == floor or target in BELOW[floor]:
         return ""
     return f"{floor} must not include {target or 'tests'} ({name}): the arrow points upwards"
@@ -149,6 +156,24 @@ def check_file(root: pathlib.Path, source: pathlib.Path) -> list:
         if why:
             found.append(f"{relative}:{number}: {why}")
     return found
+
+
+def reach_inside(root: pathlib.Path, files: list) -> list:
+    """The files that must not be compiled with INSIDE, and are; each with the header over which it gets there."""
+    included = {}
+    for source in files:
+        names = [match[2] for match in map(INCLUDE.match, source.read_text(encoding="utf-8", errors="replace").splitlines())
+                 if match and match[1] == '"']
+        included[source.relative_to(root)] = {target_of(root, source, name) for name in names}
+    over = {INSIDE: None}
+    more = [INSIDE]
+    while more:
+        header = more.pop()
+        reached = [path for path, targets in included.items() if header in targets and path not in over]
+        over.update(dict.fromkeys(reached, header))
+        more += reached
+    return [f"{path}: is compiled with {INSIDE}, over {over[path]}: users of a queue pair must not be"
+            for path in sorted(over) if over[path] and floor_of(path) not in INSIDE_ALLOWED]
 
 
 def sources_of(root: pathlib.Path):
@@ -177,7 +202,7 @@ def main() -> int:
     if not files:
         print(f"layering: no sources below {root}", file=sys.stderr)
         return 2
-    violations = [line for path in files for line in check_file(root, path)]
+    violations = [line for path in files for line in check_file(root, path)] + reach_inside(root, files)
     for line in violations:
         print(f"layering: {line}", file=sys.stderr)
     if violations:

@@ -13,6 +13,9 @@ HOUSE = {
     "roce/base/psn.h": "#pragma once\n#include <cstdint>\n",
     "roce/packet/packet.h": '#pragma once\n#include "base/psn.h"\n',
     "roce/transport/qp.h": '#pragma once\n#include "base/psn.h"\n#include "packet/packet.h"\n',
+    "roce/transport/qp_context.h": '#pragma once\n#include "transport/qp.h"\n',
+    "roce/transport/requester.h": '#pragma once\n#include "transport/qp_context.h"\n',
+    "roce/transport/qp.cc": '#include "transport/requester.h"\n',
     "roce/engine/engine.h": '#pragma once\n#include "transport/qp.h"\n',
     "roce/tools/sim/link.cc": '#include "engine/engine.h"\n',
     "roce/tools/sim/world.h": '#pragma once\n#include "engine/engine.h"\n',
@@ -95,6 +98,9 @@ PLANTED = [
     ("roce/transport/qp.h", "#include <sys/socket.h>", "pure logic"),
     ("roce/engine/engine.h", "#include <thread>", "pure logic"),
     ("roce/packet/packet.h", "#include <base/psn.h>", "with quotes"),
+    ("roce/transport/qp.h", '#include "transport/requester.h"', "shim.h: is compiled with roce/transport/qp_context.h"),
+    ("roce/engine/engine.h", '#include "transport/requester.h"', "perf.cc: is compiled with roce/transport/qp_context.h"),
+    ("verbs_shim/shim.cc", '#include "transport/qp_context.h"', "users of a queue pair must not be"),
     ("roce/attic/new.h", "#pragma once", "not a known floor"),
 ]
 
