@@ -75,8 +75,8 @@ class Endpoint {
   virtual void unlock() = 0;
 };
 
-/// For the calls of the data path, which reach no cancellation point of libc but in `drive` and `transmit`, and those see
-/// to it themselves.
+/// For the calls of the data path, which reach no cancellation point of libc but in `drive` and `transmit`, and those
+/// see to it themselves.
 class BriefEngineLock {
  public:
   explicit BriefEngineLock(Endpoint& endpoint) : endpoint_(endpoint) { endpoint_.lock(); }

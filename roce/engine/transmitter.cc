@@ -7,7 +7,6 @@
 #include "base/check.h"
 #include "packet/route_header.h"
 #include "transport/address_handle.h"
-#include "transport/responder.h"
 
 namespace uroce {
 
@@ -20,12 +19,6 @@ constexpr uint32_t kFirstBurstByHops = 2;
 constexpr uint32_t kSendsPerTurn = 5;
 constexpr uint32_t kFewFrames = 2;  // a message, and an ACK
 constexpr uint32_t kQuantum = 16;   // frames of one QP before the next has its turn
-
-/// READ responses included.
-bool owes_answer(const Qp& qp) {
-  const Responder* const answers = qp.responder();
-  return answers != nullptr && answers->wants_transmit();
-}
 
 }  // namespace
 
@@ -46,8 +39,8 @@ void Transmitter::send_last_ack(Qp& qp, Instant now) {
   qp.end_ack_delay();
   parts_.schedule.update(qp);
   ending_ = &qp;
-  for (uint32_t i = 0; i == 0 || (i < kSendsPerTurn && owes_answer(qp)); i++) {
-    if (owes_answer(qp)) parts_.schedule.put_first(qp);
+  for (uint32_t i = 0; i == 0 || (i < kSendsPerTurn && qp.owes_answer()); i++) {
+    if (qp.owes_answer()) parts_.schedule.put_first(qp);
     if (transmit(now) == 0) break;
   }
   keep_answers(qp, now);

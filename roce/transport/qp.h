@@ -85,6 +85,8 @@ class Qp {
   uint8_t priority() const;
   /// Lets a delayed ACK leave with the next frames. Called before the program ends.
   void end_ack_delay();
+  /// Whether the peer is to get an answer, READ responses included.
+  bool owes_answer() const;
   /// Whether the next answer is one that never waits for a rate: any but a READ response.
   bool wants_unpaced() const;
   /// Fills `frame` with that answer. False when there is none.

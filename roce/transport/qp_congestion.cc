@@ -64,6 +64,11 @@ bool QpBody::wants_paced() const {
   return serve(service, [](auto& it) { return it.wants_data(); });
 }
 
+bool Qp::owes_answer() const {
+  const Responder* const answers = responder();
+  return answers != nullptr && answers->wants_transmit();
+}
+
 bool Qp::wants_unpaced() const { return body_->wants_unpaced(); }
 
 bool Qp::poll_unpaced(TxFrame& frame, Instant now) {
