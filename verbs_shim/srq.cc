@@ -26,8 +26,8 @@ struct SrqKind {
 
 /// Makes the queue one of this kind; to be called with the engine's lock. False when there is no room.
 bool become(ObjectTables& objects, SharedReceiveQueue& queue, const SrqKind& kind) {
+  if (kind.cq == nullptr) return true;
   if (kind.xrcd != nullptr) return objects.attach_xrc(queue, kind.xrcd->id, *kind.cq->queue);
-  if (kind.tags == nullptr) return true;
   return objects.attach_tags(queue, *kind.cq->queue, kind.tags->max_num_tags, kind.tags->max_ops);
 }
 

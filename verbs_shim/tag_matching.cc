@@ -9,6 +9,7 @@
 #include "operations.h"
 #include "packet/tag_header.h"
 #include "runtime.h"
+#include "transport/receive_queue.h"
 #include "transport/tag_list.h"
 #include "transport/tag_matching.h"
 

@@ -118,6 +118,8 @@ ModifyResult Engine::modify_qp(Qp& qp, const QpAttributes& attributes, uint32_t 
   }
   const bool resolved = path && !path->dst_mac.is_zero();
   const ModifyResult result = qp.modify(attributes, mask, path ? &*path : nullptr, resolved, now);
+  if (result == ModifyResult::kOk && (mask & kAttrState) != 0 && attributes.state == QpState::kRtr)
+    parts_->transmitter.forget_answers(attributes.dest_qpn);
   if (result == ModifyResult::kOk && path) parts_->router.ask_for(*path, attributes.av.sgid_index, now);
   parts_->schedule.update(qp);
   return result;

@@ -28,12 +28,13 @@ TxFrame LastAnswers::room() {
   return {.data = answer.frame.data(), .capacity = static_cast<uint32_t>(answer.frame.size())};
 }
 
-void LastAnswers::keep(uint32_t bytes, uint32_t qpn, uint8_t priority, Instant now) {
+void LastAnswers::keep(uint32_t bytes, uint32_t qpn, uint32_t peer_qpn, uint8_t priority, Instant now) {
   ensure(count_ < kMax, "an answer is kept where there is room");
   Answer& answer = answers_[order_[count_++]];
   ensure(bytes <= answer.frame.size(), "an answer fits its room");
   answer.bytes = bytes;
   answer.qpn = qpn;
+  answer.peer_qpn = peer_qpn;
   answer.priority = priority;
   answer.until = now + kPatience;
 }
@@ -42,6 +43,16 @@ void LastAnswers::remove(uint32_t index) {
   const auto first = order_.begin() + index;
   std::rotate(first, first + 1, order_.begin() + count_);
   count_--;
+}
+
+void LastAnswers::forget(uint32_t peer_qpn) {
+  for (uint32_t i = 0; i < count_;) {
+    if (at(i).peer_qpn == peer_qpn) {
+      remove(i);
+    } else {
+      i++;
+    }
+  }
 }
 
 uint32_t LastAnswers::send(TxFrame* frames, uint32_t* senders, uint32_t count, uint8_t paused, Instant now) {

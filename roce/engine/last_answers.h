@@ -33,7 +33,11 @@ class LastAnswers {
   /// Room for the frame of another.
   TxFrame room();
   /// Keeps what was written into `room`.
-  void keep(uint32_t bytes, uint32_t qpn, uint8_t priority, Instant now);
+  void keep(uint32_t bytes, uint32_t qpn, uint32_t peer_qpn, uint8_t priority, Instant now);
+
+  /// Drops those to that queue pair of a peer, which has a new connection now: it would take them for answers of that
+  /// one.
+  void forget(uint32_t peer_qpn);
 
   /// Writes up to `count` of those whose priority is not paused into `frames`, the oldest first, and the numbers of the
   /// queue pairs that they were of into `senders`. Returns how many. What waited too long is dropped and counted.
@@ -43,6 +47,7 @@ class LastAnswers {
   struct Answer {
     uint32_t bytes = 0;
     uint32_t qpn = 0;
+    uint32_t peer_qpn = 0;
     uint8_t priority = 0;
     Instant until;
     std::array<uint8_t, 256> frame;

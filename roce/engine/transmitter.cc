@@ -52,7 +52,8 @@ void Transmitter::keep_answers(Qp& qp, Instant now) {
     if (!kept_.has_room()) return;
     TxFrame frame = kept_.room();
     if (!qp.poll_unpaced(frame, now)) return;
-    if (!keep_from_port(frame, qp.lead_link(), qp.qpn(), now)) kept_.keep(frame.bytes, qp.qpn(), qp.priority(), now);
+    if (!keep_from_port(frame, qp.lead_link(), qp.qpn(), now))
+      kept_.keep(frame.bytes, qp.qpn(), qp.attributes().dest_qpn, qp.priority(), now);
   }
 }
 

@@ -57,6 +57,8 @@ class Transmitter {
   /// To be called before `qp` is destroyed or ends: a peer that waits for a last ACK gets it, before what other QPs
   /// send. When the port has no room now, or the priority is paused, it is kept and leaves later.
   void send_last_ack(Qp& qp, Instant now);
+  /// That queue pair of a peer has a new connection: what it was owed in the one before is owed to nobody.
+  void forget_answers(uint32_t peer_qpn) { kept_.forget(peer_qpn); }
   /// Whether answers of QPs that ended can leave as soon as the port has room.
   bool keeps_answers() const { return !kept_.empty() && kept_.any_for(parts_.pfc.paused()); }
 

@@ -23,14 +23,14 @@ struct Budget {
 };
 
 constexpr Budget kBudgets[] = {
-    {"Rc", QpType::kRc, false, 13300},
+    {"Rc", QpType::kRc, false, 13320},
     {"RcWithASharedQueue", QpType::kRc, true, 11800},
     {"Uc", QpType::kUc, false, 10300},
     {"Ud", QpType::kUd, false, 10100},
     {"UdWithASharedQueue", QpType::kUd, true, 8600},
     {"RawPacket", QpType::kRawPacket, false, 10100},
     {"XrcInitiator", QpType::kXrcSend, false, 8600},
-    {"XrcTarget", QpType::kXrcRecv, false, 5200},
+    {"XrcTarget", QpType::kXrcRecv, false, 5220},
 };
 
 /// As the verbs library creates them: room for 16 bytes of inline data, whether the program asks for it or not, and
