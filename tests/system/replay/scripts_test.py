@@ -22,7 +22,7 @@ KNOWN = {
         "responder/local_fault_read_inside", "responder/rkey_deregistered", "responder/rkey_deregistered_inside_write",
         "software_rdma/timer_against_reset",
     },
-    "the QP is reset and used again": {"acks/last_answer_of_an_earlier_connection", "duplicates/atomic_zero_depth_after_reset", "states/reset_forgets"},
+    "the QP is reset and used again": {"duplicates/atomic_zero_depth_after_reset", "states/reset_forgets"},
     "fewer READs or atomics at a time than the peer asks, or fewer results saved": {
         "duplicates/atomics_saved_as_many_as_negotiated", "duplicates/read_and_atomic_share_places",
         "duplicates/read_forgotten", "responder/atomic_resources", "responder/read_resources",
